@@ -1,8 +1,9 @@
 // The sign-in form. It verifies the credential by sending a request that the credential should allow.
 
+import { rememberAccount } from "./accounts.js";
 import { describe } from "./core/errors.js";
 import { describeRefusal, serviceOf, storeSignIn } from "./session.js";
-import { checkbox, dropDown, field, h, replaceChildren, textInput } from "./ui/dom.js";
+import { button, checkbox, div, dropDown, field, h, problemLine, replaceChildren, textInput } from "./ui/dom.js";
 
 /** @import { TableService } from "./core/client.js" */
 /** @import { Settings, SignIn } from "./session.js" */
@@ -33,18 +34,25 @@ const KINDS = {
 export class SignInForm extends HTMLElement {
   /**
    * @param {Settings} settings
-   * @param {{account?: string, onService: (service: TableService) => void, onDevelopment?: () => void}} options
+   * @param {{account?: string, kind?: SignIn["kind"], onService: (service: TableService) => void,
+   *   onDevelopment?: () => void}} options
    */
-  constructor(settings, { account = settings.hostAccount ?? "", onService, onDevelopment }) {
+  constructor(settings, { account = settings.hostAccount ?? "", kind = "connection", onService, onDevelopment }) {
     super();
     this.settings = settings;
     this.onService = onService;
     this.onDevelopment = settings.development ? onDevelopment : undefined;
     this.account = textInput({ value: account, autocapitalize: "off" });
     this.secret = h("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true });
-    this.kind = dropDown(Object.entries(KINDS).map(([kind, { name }]) => [kind, name]), { onchange: () => this.#show() });
+    this.kind = dropDown(Object.entries(KINDS).map(([kind, { name }]) => [kind, name]), {
+      value: kind,
+      onchange: () => this.#show(),
+    });
     this.isKept = checkbox("Stay signed in while this tab is open");
-    this.problem = h("p", { class: "problem", role: "alert" });
+    const onchange = () => (this.isWithSecret.input.disabled = !this.isRemembered.input.checked);
+    this.isRemembered = checkbox("Remember the account in this browser", { onchange });
+    this.isWithSecret = checkbox("Remember the credential as well, unencrypted", { disabled: true });
+    this.problem = problemLine();
     this.fields = h("div");
   }
 
@@ -52,9 +60,7 @@ export class SignInForm extends HTMLElement {
     if (this.childElementCount > 0) {
       return;
     }
-    const development = this.onDevelopment
-      ? h("button", { type: "button", onclick: () => this.onDevelopment?.() }, "Use the development account")
-      : null;
+    const development = this.onDevelopment && button("Use the development account", () => this.onDevelopment?.());
     const submit = (/** @type {Event} */ event) => {
       event.preventDefault();
       void this.#signIn();
@@ -63,9 +69,11 @@ export class SignInForm extends HTMLElement {
       field("Sign in with", this.kind),
       this.fields,
       this.isKept,
-      h("small", null, "Otherwise, reloading the page discards the credential. It is never stored anywhere else."),
+      this.isRemembered,
+      this.isWithSecret,
+      h("small", null, "A credential that is neither kept nor remembered is gone when the page is reloaded."),
       this.problem,
-      h("div", { class: "dialog-actions" }, h("button", { class: "primary" }, "Sign in"), development)));
+      div("dialog-actions", h("button", { class: "primary" }, "Sign in"), development)));
     this.#show();
   }
 
@@ -91,6 +99,10 @@ export class SignInForm extends HTMLElement {
         throw new Error(describeRefusal(service, error));
       });
       storeSignIn(this.isKept.input.checked ? signIn : null);
+      if (this.isRemembered.input.checked) {
+        const secret = this.isWithSecret.input.checked ? signIn.secret : "";
+        rememberAccount({ kind: signIn.kind, account: service.account, secret });
+      }
       this.onService(service);
     } catch (error) {
       this.problem.textContent = describe(error);

@@ -142,6 +142,8 @@ Object.assign(VIEWS, {
   "saved queries": opening("Save", "menu"),
   "copy as": opening("Copy as…"),
   "add an entity": opening("Add"),
+  "the keyboard shortcuts": opening("Keyboard shortcuts"),
+  "the menu of the toolbar": opening("More", "menu"),
   columns: opening("Columns"),
   export: opening("Export"),
   "edit an entity": {
@@ -239,7 +241,12 @@ for (const [name, { hash = "", statuses = [], show }] of Object.entries(VIEWS)) 
 // Presses Tab from the top of the page until the focus returns there. Returns the elements that had the focus.
 async function walk(page) {
   const names = [];
-  await page.evaluate(() => document.activeElement?.blur());
+  // After `blur`, Tab would continue behind the element that had the focus.
+  await page.evaluate(() => {
+    document.body.tabIndex = -1;
+    document.body.focus();
+    document.body.removeAttribute("tabindex");
+  });
   for (let presses = 0; presses < 80; presses += 1) {
     await page.keyboard.press("Tab");
     const name = await focusedName(page);
@@ -270,6 +277,7 @@ test("Tab reaches every control on a page, and the focus is visible", async (tes
     "a Rowhouse explorer",
     "a Tables",
     "a Account",
+    "button Keyboard shortcuts",
     "button Theme",
     "button Sign out",
     "input Search tables",
@@ -288,6 +296,8 @@ test("Tab reaches every control on a page, and the focus is visible", async (tes
 
   await page.goto(`${server.origin}/_rowhouse/${ENTITIES}`);
   await entities(page);
+  // The buttons for an entity can be pressed while one is marked.
+  await page.getByRole("gridcell", { name: "apple" }).click();
   const parts = await walk(page);
   const more = [
     "a Access",
@@ -302,6 +312,7 @@ test("Tab reaches every control on a page, and the focus is visible", async (tes
     "button History",
     "button Save",
     "button Copy as…",
+    "button More",
     "summary Cost details",
     "button Add",
     "button Edit",
@@ -411,6 +422,7 @@ test("the page fits at a zoom level of 200%", async (test) => {
   const page = await openExplorer(test, server, { hash: ENTITIES, context });
   await entities(page);
   await assertNoSidewaysScroll(page, "entities");
+  await page.getByRole("gridcell", { name: "apple" }).click();
   await button(page, "Edit").click();
   await page.getByRole("dialog").waitFor();
   await assertNoSidewaysScroll(page, "the editor");

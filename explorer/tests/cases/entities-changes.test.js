@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { openExplorer } from "../support/browser.js";
-import { button, cell, closed, foot, type, undoButton, value } from "../support/entities.js";
+import { button, cell, closed, foot, openEntity, type, undoButton, value } from "../support/entities.js";
 import { startServer } from "../support/server.js";
 
 /** @type {import("../support/server.js").Server} */
@@ -81,7 +81,7 @@ test("values are validated, and a type changes only if the value can be converte
     { partitionKey: "a", rowKey: "1", text: "words", n: 5, big: { type: "Int64", value: "9007199254740993" } },
   ]);
   const page = await openExplorer(t, server, { hash: "#/t/Checked" });
-  await cell(page, "words").dblclick();
+  await openEntity(page, "words");
   for (const [name, wrong, reason] of [
     ["n", "2147483648", /between -2147483648 and 2147483647/],
     ["n", "1.5", /digits only/],
@@ -264,7 +264,7 @@ test("an entity that someone else deleted can be inserted again", async (t) => {
 test("with a projection, saving merges, and a note explains it", async (t) => {
   const table = await server.createTable("Merged", [{ partitionKey: "a", rowKey: "1", shown: "old", hidden: "kept" }]);
   const page = await openExplorer(t, server, { hash: "#/t/Merged?select=shown" });
-  await cell(page, "old").dblclick();
+  await openEntity(page, "old");
   await page.getByText(/Only some properties are loaded\. Saving merges/).waitFor();
   assert.equal(await button(page, "Remove shown").count(), 0);
   await value(page, "shown").fill("new");

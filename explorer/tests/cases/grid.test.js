@@ -177,7 +177,7 @@ test("the other tables are listed beside a table", async (test) => {
   await page.getByRole("gridcell", { name: "second" }).waitFor();
   assert.equal(await side.locator("[aria-current=page]").textContent(), "SideTwo");
   await page.getByRole("link", { name: "Access", exact: true }).click();
-  await page.getByRole("heading", { name: /Access/ }).first().waitFor();
+  await page.getByRole("heading", { name: "Stored access policies" }).waitFor();
   assert.equal(await side.locator("[aria-current=page]").textContent(), "SideTwo");
   // The view of all tables needs no list.
   await page.getByRole("navigation", { name: "Explorer" }).getByRole("link", { name: "Tables" }).click();

@@ -23,13 +23,13 @@ test("a column is as wide as its content, up to a limit", () => {
   const columns = new Columns();
   columns.add(entities);
   const widthOf = (name) => fittingWidth(columns.get(name), entities, false, measure);
-  assert.equal(widthOf("Built"), 28 * PIXELS.mono + 20);
+  assert.equal(widthOf("Built"), 28 * PIXELS.text + 20);
   // The header is wider than the values.
   assert.equal(widthOf("N"), PIXELS.bold + 5 * PIXELS.small + 18 + 20);
   assert.equal(widthOf("Long"), 360);
   assert.equal(widthOf("Empty"), 5 * PIXELS.bold + 6 * PIXELS.small + 18 + 20);
   assert.equal(widthOf("Mixed"), 5 * PIXELS.bold + 13 * PIXELS.small + 18 + 20);
-  assert.ok(widthOf("Timestamp") >= 20 * PIXELS.mono + 20);
+  assert.ok(widthOf("Timestamp") >= 20 * PIXELS.text + 20);
 });
 
 test("a width is chosen once, and the user's width is kept", () => {

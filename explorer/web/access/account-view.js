@@ -4,7 +4,7 @@
 import { SasCredential } from "../core/credential.js";
 import { ServiceError, describe } from "../core/errors.js";
 import { numberText } from "../core/words.js";
-import { checkbox, field, h, replaceChildren, scrollableTable, textInput } from "../ui/dom.js";
+import { button, checkbox, div, field, h, p, problemLine, replaceChildren, scrollableTable, textInput } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { clusterLoad } from "./cluster-load.js";
 import { card, listEditor, loaded } from "./fields.js";
@@ -35,21 +35,17 @@ export class AccountView extends HTMLElement {
 
   connectedCallback() {
     const { service, settings } = this.session;
+    // With host-style URLs, the secondary endpoint has a different origin, to which this page must not send requests.
+    const hasSecondary = service.may("properties") && settings.hostAccount === null;
     replaceChildren(
       this,
-      h("div", { class: "heading" }, h("h1", null, `Account ${service.account}`)),
-      card("Shared access signature", service.may("sign") ? accountSasForm(service) : noKey()),
-      service.may("properties") ? card("Service properties", propertiesForm(service)) : null,
-      // With host-style URLs, the secondary endpoint has a different origin, to which this page must not send requests.
-      service.may("properties") && settings.hostAccount === null
-        ? card("Replication", onDemand(service, "Show replication status", replication))
-        : null,
-      service.may("query", METRICS_TABLE)
-        ? card("Requests in the last 24 hours", onDemand(service, "Show requests", usage))
-        : null,
-      settings.load && service.may("sign")
-        ? card("Load of the cluster", onDemand(service, "Show load", clusterLoad))
-        : null,
+      div("heading", h("h1", null, `Account ${service.account}`)),
+      div("cards",
+        card("Shared access signature", service.may("sign") ? accountSasForm(service) : noKey()),
+        service.may("properties") && card("Service properties", propertiesForm(service)),
+        service.may("query", METRICS_TABLE) && card("Requests in the last 24 hours", onDemand(service, "Show requests", usage)),
+        hasSecondary && card("Replication", onDemand(service, "Show replication status", replication)),
+        settings.load && service.may("sign") && card("Load of the cluster", onDemand(service, "Show load", clusterLoad))),
     );
   }
 }
@@ -67,16 +63,16 @@ function onDemand(service, label, load) {
   const place = h("div", { "aria-live": "polite" });
   const show = () => {
     replaceChildren(place, loaded(service, () => load(service)));
-    button.textContent = "Refresh";
+    again.textContent = "Refresh";
   };
-  const button = h("button", { type: "button", onclick: show }, label);
-  return h("div", null, place, button);
+  const again = button(label, show);
+  return div(null, place, again);
 }
 
 /** @param {TableService} service */
 async function replication(service) {
   const { status, lastSyncTime } = await service.getStatistics();
-  return h("p", null, `Status: ${status}. Last synchronization: ${lastSyncTime || "unknown"}.`);
+  return p(null, `Status: ${status}. Last synchronization: ${lastSyncTime || "unknown"}.`);
 }
 
 /** @param {TableService} service */
@@ -94,23 +90,18 @@ async function usage(service) {
     } while (next);
   } catch (error) {
     if (error instanceof ServiceError && error.status === 404) {
-      return h("p", null, "The server does not record metrics. To record them, start it with --analytics.");
+      return p(null, "The server does not record metrics. To record them, start it with --analytics.");
     }
     throw error;
   }
   const used = usageOf(entities);
   if (used.length === 0) {
-    return h("p", null, "There are no metrics yet. The metrics of an hour are written after the hour ends.");
+    return p(null, "There are no metrics yet. The metrics of an hour are written after the hour ends.");
   }
   const heads = ["Operation", "Requests", "Failed", "Average latency (ms)", "Bytes in", "Bytes out"];
   const lines = used.map(({ operation, requests, failed, milliseconds, ingress, egress }) => {
     const numbers = [requests, failed, Math.round(milliseconds * 10) / 10, ingress, egress];
-    return h(
-      "tr",
-      null,
-      h("th", { scope: "row" }, operation),
-      numbers.map((number) => h("td", null, numberText(number))),
-    );
+    return h("tr", null, h("th", { scope: "row" }, operation), numbers.map((number) => h("td", null, numberText(number))));
   });
   return scrollableTable("Requests", heads, lines);
 }
@@ -175,12 +166,12 @@ function propertiesFields(service, properties, onSaved) {
   const hours = metricsFields("Metrics per hour", properties.hourMetrics);
   const minutes = metricsFields("Metrics per minute", properties.minuteMetrics);
   const logging = loggingFields(properties.logging);
-  const problem = h("p", { class: "problem", role: "alert" });
-  const button = h("button", { type: "submit", class: "primary", hidden: !mayChange }, "Save properties");
+  const problem = problemLine();
+  const submit = h("button", { type: "submit", class: "primary", hidden: !mayChange }, "Save properties");
   const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
     problem.textContent = "";
-    button.disabled = true;
+    submit.disabled = true;
     try {
       await service.setProperties({
         cors: cors.value(),
@@ -193,26 +184,14 @@ function propertiesFields(service, properties, onSaved) {
     } catch (error) {
       problem.textContent = describe(error);
     } finally {
-      button.disabled = false;
+      submit.disabled = false;
     }
   };
-  return h(
-    "form",
-    { onsubmit: save, novalidate: true },
-    h(
-      "fieldset",
-      { class: "bare", disabled: !mayChange },
-      h("h3", null, "CORS"),
-      cors.element,
-      h("h3", null, "Analytics"),
-      hours.element,
-      minutes.element,
-      logging.element,
-    ),
-    problem,
-    button,
-    h("p", { class: "hint" }, "Changes take effect immediately. In Azure, they can take up to 30 seconds."),
-  );
+  const analytics = [hours, minutes, logging].map(({ element }) => element);
+  const parts = [h("h3", null, "CORS"), cors.element, h("h3", null, "Analytics"), analytics];
+  const fields = h("fieldset", { class: "bare", disabled: !mayChange }, parts);
+  const hint = p("hint", "Changes take effect immediately. In Azure, they can take up to 30 seconds.");
+  return h("form", { onsubmit: save, novalidate: true }, fields, problem, submit, hint);
 }
 
 /** @param {Retention} retention */
@@ -220,7 +199,7 @@ function retentionFields(retention) {
   const box = checkbox("Delete after a number of days", { checked: retention.enabled });
   const days = h("input", { type: "number", min: "1", max: "365", value: retention.days, "aria-label": "Days" });
   const value = () => ({ enabled: box.input.checked, days: Number(days.value) });
-  return { element: h("div", { class: "toolbar" }, box, field("Days", days)), value };
+  return { element: div("toolbar", box, field("Days", days)), value };
 }
 
 /**
@@ -243,16 +222,8 @@ function loggingFields(logging) {
   const write = checkbox("Writes", { checked: logging.write });
   const drop = checkbox("Deletions", { checked: logging.delete });
   const retention = retentionFields(logging.retention);
-  const element = h(
-    "fieldset",
-    null,
-    h("legend", null, "Logging"),
-    read,
-    write,
-    drop,
-    retention.element,
-    h("p", { class: "hint" }, "Azure writes logs as blobs. Rowhouse only stores this setting and writes no logs."),
-  );
+  const hint = p("hint", "Azure writes logs as blobs. Rowhouse only stores this setting and writes no logs.");
+  const element = h("fieldset", null, h("legend", null, "Logging"), read, write, drop, retention.element, hint);
   const value = () => ({
     read: read.input.checked,
     write: write.input.checked,
@@ -276,7 +247,7 @@ function corsEditor(rules) {
     itemsMax: RULES_MAX,
   });
   editor.show(rules);
-  return { element: h("div", null, editor.empty, editor.list, editor.add), value: editor.items };
+  return { element: div(null, editor.empty, editor.list, editor.add), value: editor.items };
 }
 
 /**
@@ -291,21 +262,14 @@ function ruleFields(rule, onRemove) {
     throw new Error("A rule has four text fields.");
   }
   const legend = h("legend");
-  const element = h(
-    "fieldset",
-    null,
+  const allowed = field("Allowed headers", headers, "For example x-ms-*,content-type.");
+  const element = h("fieldset", null,
     legend,
     field("Allowed origins", origins, "For example https://a.example,https://*.b.example, or * for all origins."),
     field("Allowed methods", methods, "For example GET,POST,MERGE."),
-    h(
-      "div",
-      { class: "pair" },
-      field("Allowed headers", headers, "For example x-ms-*,content-type."),
-      field("Exposed headers", exposedHeaders),
-    ),
+    div("pair", allowed, field("Exposed headers", exposedHeaders)),
     field("Maximum age in seconds", maxAge),
-    h("button", { type: "button", class: "quiet", onclick: onRemove }, "Remove"),
-  );
+    button("Remove", onRemove, { class: "quiet" }));
   const value = () => ({
     origins: origins.value.trim(),
     methods: methods.value.trim().toUpperCase(),

@@ -1,7 +1,7 @@
 // The load of the cluster in which the server keeps its data: nodes, shards, the hottest partitions of the account, and
 // what would even out the load.
 
-import { h, scrollableTable } from "../ui/dom.js";
+import { div, h, p, scrollableTable } from "../ui/dom.js";
 
 /** @import { TableService } from "../core/client.js" */
 /** @import { ClusterLoad, LoadRates } from "../core/responses.js" */
@@ -13,29 +13,23 @@ const RATES = ["Load", "Reads/s", "Writes/s", "Rows/s", "Waiting"];
 /** @param {TableService} service */
 export async function clusterLoad(service) {
   const load = await service.getClusterLoad();
-  return h(
-    "div",
-    null,
-    h("p", null, `${upperFirst(load.advice)}.`),
+  return div(null,
+    p(null, `${upperFirst(load.advice)}.`),
     h("h3", null, "Nodes"),
     scrollableTable("Nodes", ["Node", "Shards", ...RATES], nodes(load)),
     h("h3", null, "Hottest shards"),
     scrollableTable("Hottest shards", ["Shard", "Node", ...RATES], hottestShards(load)),
     h("h3", null, "Hottest partitions of the account"),
     load.partitions.length === 0
-      ? h("p", null, "None of the hottest partitions of the cluster is in this account.")
+      ? p(null, "None of the hottest partitions of the cluster is in this account.")
       : scrollableTable("Hottest partitions", ["Partition", "Table", "Load"], partitions(load)),
     h("h3", null, "Steps of the last day"),
     load.steps.length === 0
-      ? h("p", null, "No shard was moved or split.")
+      ? p(null, "No shard was moved or split.")
       : scrollableTable("Steps", ["Began", "Step", "Result"], steps(load)),
-    h(
-      "small",
-      null,
+    h("small", null,
       "A load of 1 keeps one processor core of the node busy. ",
-      "Waiting is the time that requests waited, in seconds per second.",
-    ),
-  );
+      "Waiting is the time that requests waited, in seconds per second."));
 }
 
 /** @param {ClusterLoad} load */

@@ -4,7 +4,7 @@
 // Must not depend on the service.
 
 import { describe } from "../core/errors.js";
-import { checkbox, field, h, replaceChildren } from "../ui/dom.js";
+import { button, checkbox, div, field, h, replaceChildren } from "../ui/dom.js";
 
 /** @type {[string, number][]} labels and hours */
 const DURATIONS = [
@@ -37,7 +37,7 @@ export function loaded(service, load) {
       replaceChildren(place, await load());
     } catch (error) {
       const problem = h("p", { class: "problem", role: "alert" }, describe(error));
-      replaceChildren(place, problem, h("button", { type: "button", onclick: run }, "Try again"));
+      replaceChildren(place, problem, button("Try again", run));
       service.addEventListener("reachable", again, { once: true });
     }
   };
@@ -67,16 +67,10 @@ export function timeField(label, { text = "", hasDurations = false } = {}) {
       // The event is the same as for typed input, so the form removes a signature created from other values.
       input.dispatchEvent(new Event("input", { bubbles: true }));
     };
-    return h("button", { type: "button", class: "quiet", onclick: choose }, `in ${name}`);
+    return button(`in ${name}`, choose, { class: "quiet" });
   });
   set(text);
-  const element = h(
-    "div",
-    { class: "time" },
-    field(`${label} (UTC)`, input),
-    hasDurations ? h("div", { class: "toolbar" }, choices) : null,
-  );
-  return { element, value };
+  return { element: div("time", field(`${label} (UTC)`, input), hasDurations && div("toolbar", choices)), value };
 }
 
 /** @param {number} hours */
@@ -135,7 +129,7 @@ export function listEditor({ create, blank, label, none, itemsMax }) {
     update();
     first.focus();
   };
-  const add = h("button", { type: "button", onclick: addBlank }, label);
+  const add = button(label, addBlank);
   const show = (/** @type {T[]} */ items) => {
     rows = [];
     items.forEach(append);

@@ -5,7 +5,7 @@ import { KeyCredential } from "../core/credential.js";
 import { describe } from "../core/errors.js";
 import { makeAccountSas, makeTableSas } from "../core/sas.js";
 import { copyText } from "../query/clipboard.js";
-import { dropDown, field, h, replaceChildren, textInput } from "../ui/dom.js";
+import { button, div, dropDown, field, h, p, problemLine, replaceChildren, textInput } from "../ui/dom.js";
 import { inFuture, letterField, timeField } from "./fields.js";
 import { ENTITY_PERMISSIONS, accountSasInWords, problemOfAccountSas, problemOfTableSas, tableSasInWords } from "./words.js";
 
@@ -34,7 +34,7 @@ const RESOURCE_TYPES = [
 
 /** Returns the note that replaces a form if there is no account key. */
 export function noKey() {
-  return h("p", null, "Creating signatures requires the account key. Sign in with the key to create them.");
+  return p(null, "Creating signatures requires the account key. Sign in with the key to create them.");
 }
 
 /**
@@ -50,7 +50,7 @@ function sasForm(service, path, { before, after }, sign) {
   const expiry = timeField("Expiry", { text: inFuture(1), hasDurations: true });
   const protocol = dropDown([["", "HTTPS and HTTP"], ["https", "HTTPS only"]]);
   const ipRange = textInput({ placeholder: "any" });
-  const problem = h("p", { class: "problem", role: "alert" });
+  const problem = problemLine();
   const result = h("div");
   const { endpoint } = service;
   const make = async (/** @type {Event} */ event) => {
@@ -67,36 +67,25 @@ function sasForm(service, path, { before, after }, sign) {
         protocol: protocol.value,
         ipRange: ipRange.value.trim(),
       });
-      const signature = h(
-        "section",
-        { class: "signature", "aria-label": "Signature" },
+      replaceChildren(result, h("section", { class: "signature", "aria-label": "Signature" },
         h("p", { class: "words", role: "status" }, words),
         copyField("URL", `${endpoint}/${path}?${token}`),
         copyField("Token", token),
-        copyField("Connection string", `TableEndpoint=${endpoint};SharedAccessSignature=${token}`),
-      );
-      replaceChildren(result, signature);
+        copyField("Connection string", `TableEndpoint=${endpoint};SharedAccessSignature=${token}`)));
     } catch (error) {
       problem.textContent = describe(error);
     }
   };
   const clear = () => replaceChildren(result);
-  const form = h(
-    "form",
-    { onsubmit: make, oninput: clear },
+  const ipField = field("IP addresses", ipRange, "For example 10.0.0.1 or 10.0.0.1-10.0.0.255.");
+  const form = h("form", { onsubmit: make, oninput: clear },
     before,
-    h("div", { class: "pair" }, start.element, expiry.element),
+    div("pair", start.element, expiry.element),
     after,
-    h(
-      "div",
-      { class: "pair" },
-      field("Protocol", protocol),
-      field("IP addresses", ipRange, "For example 10.0.0.1 or 10.0.0.1-10.0.0.255."),
-    ),
+    div("pair", field("Protocol", protocol), ipField),
     problem,
-    h("button", { type: "submit", class: "primary" }, "Create signature"),
-  );
-  return { element: h("div", null, form, result), start, expiry, clear };
+    h("button", { type: "submit", class: "primary" }, "Create signature"));
+  return { element: div(null, form, result), start, expiry, clear };
 }
 
 /**
@@ -106,9 +95,7 @@ function sasForm(service, path, { before, after }, sign) {
  */
 function copyField(label, text) {
   const input = h("input", { type: "text", readonly: true, value: text, spellcheck: "false" });
-  const copy = () => copyText(text, label);
-  const button = h("button", { type: "button", "aria-label": `Copy ${label}`, onclick: copy }, "Copy");
-  return h("div", { class: "copyable" }, field(label, input), button);
+  return div("copyable", field(label, input), button("Copy", () => copyText(text, label), { "aria-label": `Copy ${label}` }));
 }
 
 /** @param {string} problem why the signature would not work; empty if it would */
@@ -130,18 +117,14 @@ export function tableSasForm(service, table) {
   const policyField = field("Stored access policy", select);
   const byPolicy = h("p", { class: "hint", role: "status" });
   const permissions = letterField("Permissions", ENTITY_PERMISSIONS, "r");
-  const hint = (/** @type {string} */ text) => h("p", { class: "hint" }, text);
   const key = () => textInput({ placeholder: "no limit" });
   const [startPk, startRk, endPk, endRk] = [key(), key(), key(), key()];
-  const range = h(
-    "fieldset",
-    null,
+  const range = h("fieldset", null,
     h("legend", null, "Key range"),
-    h("div", { class: "pair" }, field("From PartitionKey", startPk), field("From RowKey", startRk)),
-    h("div", { class: "pair" }, field("To PartitionKey", endPk), field("To RowKey", endRk)),
-    hint("The range follows key order and includes both ends. A RowKey applies only within the partition next to it."),
-  );
-  const both = hint("Insert-or-replace and insert-or-merge require both Add and Update.");
+    div("pair", field("From PartitionKey", startPk), field("From RowKey", startRk)),
+    div("pair", field("To PartitionKey", endPk), field("To RowKey", endRk)),
+    p("hint", "The range follows key order and includes both ends. A RowKey applies only within the partition next to it."));
+  const both = p("hint", "Insert-or-replace and insert-or-merge require both Add and Update.");
   const fields = { before: [policyField, byPolicy, permissions.element, both], after: range };
 
   /** The policy that the signature names. */

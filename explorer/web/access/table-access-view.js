@@ -2,7 +2,7 @@
 // because the service replaces the whole list.
 
 import { describe } from "../core/errors.js";
-import { field, h, replaceChildren, textInput } from "../ui/dom.js";
+import { button, div, field, h, p, problemLine, replaceChildren, textInput } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { card, letterField, listEditor, loaded, timeField } from "./fields.js";
 import { noKey, tableSasForm } from "./sas-forms.js";
@@ -14,6 +14,7 @@ import { ENTITY_PERMISSIONS } from "./words.js";
 
 const POLICIES_MAX = 5;
 const ID_LENGTH_MAX = 64;
+const NEEDS_KEY = "Managing a table's policies requires the account key. Sign in with the key to manage them.";
 
 export class TableAccessView extends HTMLElement {
   /**
@@ -33,15 +34,11 @@ export class TableAccessView extends HTMLElement {
     const editor = service.may("policies", table)
       ? policiesEditor(service, table, (policies) => form?.setPolicies(policies))
       : null;
-    const link = h("a", { href: `#/t/${encodeURIComponent(table)}` }, "Entities");
     replaceChildren(
       this,
-      h("div", { class: "heading" }, h("h1", null, `Access to ${table}`), link),
-      card(
-        "Stored access policies",
-        editor ?? h("p", null, "Managing a table's policies requires the account key. Sign in with the key to manage them."),
-      ),
-      card("Shared access signature", form?.element ?? noKey()),
+      div("cards",
+        card("Shared access signature", form?.element ?? noKey()),
+        card("Stored access policies", editor ?? p(null, NEEDS_KEY))),
     );
   }
 }
@@ -63,7 +60,7 @@ function policiesEditor(service, table, onPolicies) {
     itemsMax: POLICIES_MAX,
   });
   list.className = "policies";
-  const problem = h("p", { class: "problem", role: "alert" });
+  const problem = problemLine();
   const read = async () => {
     const policies = await service.getPolicies(table);
     show(policies);
@@ -79,7 +76,7 @@ function policiesEditor(service, table, onPolicies) {
       focus(wrong);
       return;
     }
-    button.disabled = true;
+    submit.disabled = true;
     try {
       await service.setPolicies(table, policies);
       await read();
@@ -87,11 +84,11 @@ function policiesEditor(service, table, onPolicies) {
     } catch (error) {
       problem.textContent = describe(error);
     } finally {
-      button.disabled = false;
+      submit.disabled = false;
     }
   };
-  const button = h("button", { type: "submit", class: "primary" }, "Save policies");
-  const form = h("form", { onsubmit: save }, empty, list, problem, h("div", { class: "toolbar" }, add, button));
+  const submit = h("button", { type: "submit", class: "primary" }, "Save policies");
+  const form = h("form", { onsubmit: save }, empty, list, problem, div("toolbar", add, submit));
   const hint =
     "A signature that names a policy takes from it whatever the signature itself does not specify. Removing the policy " +
     "revokes the signature. Changes take effect immediately. In Azure, they can take up to 30 seconds.";
@@ -100,7 +97,7 @@ function policiesEditor(service, table, onPolicies) {
     await read();
     return form;
   });
-  return h("div", null, place, h("p", { class: "hint" }, hint));
+  return div(null, place, p("hint", hint));
 }
 
 /**
@@ -114,15 +111,9 @@ function policyFields(policy, onRemove) {
   const expiry = timeField("Expiry", { text: policy.expiry, hasDurations: true });
   const name = h("legend", null, policy.id || "New policy");
   id.addEventListener("input", () => (name.textContent = id.value || "New policy"));
-  const element = h(
-    "fieldset",
-    { class: "policy" },
-    name,
-    field("ID", id),
-    permissions.element,
-    h("div", { class: "pair" }, start.element, expiry.element),
-    h("button", { type: "button", class: "quiet", onclick: onRemove }, "Remove"),
-  );
+  const times = div("pair", start.element, expiry.element);
+  const remove = button("Remove", onRemove, { class: "quiet" });
+  const element = h("fieldset", { class: "policy" }, name, field("ID", id), permissions.element, times, remove);
   const value = () => ({ id: id.value, start: start.value(), expiry: expiry.value(), permissions: permissions.value() });
   return { element, first: id, value };
 }

@@ -3,7 +3,7 @@
 import { INDEXES_MAX, changeIndexes, watchIndexes } from "../core/indexes.js";
 import { describe, isAborted } from "../core/errors.js";
 import { confirmText } from "../ui/dialog.js";
-import { dropDown, field, h, replaceChildren, textInput } from "../ui/dom.js";
+import { button, div, dropDown, field, h, p, problemLine, replaceChildren, textInput } from "../ui/dom.js";
 import { announce, notify } from "../ui/notify.js";
 import { card, loaded } from "./fields.js";
 
@@ -27,17 +27,14 @@ export class TableSettingsView extends HTMLElement {
   connectedCallback() {
     const { service } = this.session;
     const { table } = this;
-    const link = h("a", { href: `#/t/${encodeURIComponent(table)}` }, "Entities");
-    replaceChildren(this, h("div", { class: "heading" }, h("h1", null, `Settings of ${table}`), link));
     if (!service.extensions || !service.may("policies", table)) {
       const reason = service.extensions ? "Changing them requires the account key." : "The server needs the option --extensions.";
-      this.append(h("p", null, `This page shows the retention and the indexes of a table. ${reason}`));
+      this.append(p(null, `This page shows the retention and the indexes of a table. ${reason}`));
       return;
     }
-    this.append(
+    this.append(div("cards",
       card("Retention", retentionEditor(service, table)),
-      card("Indexes", indexEditor(service, table, this.#controller.signal)),
-    );
+      card("Indexes", indexEditor(service, table, this.#controller.signal))));
   }
 
   disconnectedCallback() {
@@ -72,10 +69,10 @@ function retentionEditor(service, table) {
   const property = textInput({ maxlength: 255, required: true });
   const number = h("input", { type: "number", min: 0, step: 1, inputmode: "numeric", required: true });
   const unit = dropDown(UNITS.map(([name]) => [name, name]));
-  const problem = h("p", { class: "problem", role: "alert" });
+  const problem = problemLine();
   const propertyField = field("Property", property, "Entities without a DateTime in this property do not expire.");
   const timeField = field("Time", number);
-  const time = h("div", { class: "pair" }, timeField, field("Unit", unit));
+  const time = div("pair", timeField, field("Unit", unit));
   const unitSize = () => UNITS.find(([name]) => name === unit.value)?.[1] ?? 1;
   const fit = () => {
     const label = timeField.querySelector("label");
@@ -125,17 +122,13 @@ function retentionEditor(service, table) {
   });
   unit.addEventListener("change", fit);
   const hint = "An entity that has expired is not returned any more, and is deleted within a minute.";
-  const button = h("button", { type: "submit", class: "primary" }, "Save retention");
-  const form = h("form", { onsubmit: save }, field("Entities expire", mode), propertyField, time, problem, button);
-  return h(
-    "div",
-    null,
-    loaded(service, async () => {
-      show(await service.getRetention(table));
-      return form;
-    }),
-    h("p", { class: "hint" }, hint),
-  );
+  const submit = h("button", { type: "submit", class: "primary" }, "Save retention");
+  const form = h("form", { onsubmit: save }, field("Entities expire", mode), propertyField, time, problem, submit);
+  const load = async () => {
+    show(await service.getRetention(table));
+    return form;
+  };
+  return div(null, loaded(service, load), p("hint", hint));
 }
 
 /**
@@ -160,7 +153,7 @@ function indexEditor(service, table, signal) {
   const empty = h("p", null, "The table has no indexes.");
   const name = textInput({ required: true, maxlength: 255 });
   const add = h("button", { type: "submit", class: "primary" }, "Add index");
-  const problem = h("p", { class: "problem", role: "alert" });
+  const problem = problemLine();
   let watching = new AbortController();
   /** @type {TableIndex[]} */
   let shown = [];
@@ -179,11 +172,11 @@ function indexEditor(service, table, signal) {
   };
   const item = (/** @type {TableIndex} */ { property, isReady }) => {
     const drop = () => change((names) => names.filter((other) => other !== property), `The index of ${property} was removed.`);
-    const attributes = { type: "button", class: "quiet", "aria-label": `Remove the index of ${property}`, onclick: drop };
+    const remove = button("Remove", drop, { class: "quiet", "aria-label": `Remove the index of ${property}` });
     return h("li", null,
       h("code", { dir: "auto" }, property), " ",
       h("span", { class: "type-tag" }, isReady ? "ready" : "being built"), " ",
-      h("button", attributes, "Remove"));
+      remove);
   };
   const watch = async () => {
     watching.abort();
@@ -222,14 +215,10 @@ function indexEditor(service, table, signal) {
     "An index makes filters that compare its property fast, and lists the entities in the order of its values. Every write " +
     "of the table takes a little longer. Indexes are built while the table is in use.";
   const form = h("form", { onsubmit: submit }, field("Property", name), add);
-  const content = h("div", null, empty, list, problem, form);
-  return h(
-    "div",
-    null,
-    loaded(service, async () => {
-      await watch();
-      return content;
-    }),
-    h("p", { class: "hint" }, hint),
-  );
+  const content = div(null, empty, list, problem, form);
+  const load = async () => {
+    await watch();
+    return content;
+  };
+  return div(null, loaded(service, load), p("hint", hint));
 }

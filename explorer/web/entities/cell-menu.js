@@ -7,7 +7,7 @@ import { parseFilter } from "../query/filter-text.js";
 import { openMenu } from "../ui/menu.js";
 import { isJson, visibleText } from "./display.js";
 import { cellText, valueIn } from "./grid-line.js";
-import { openEntityJson, openJson } from "./json-view.js";
+import { openJson } from "./json-view.js";
 
 /** @import { Entity, Value } from "../core/edm.js" */
 /** @import { Column } from "./columns.js" */
@@ -25,10 +25,10 @@ function withValue(filter, property, { type, text }) {
  * @param {HTMLElement} opener
  * @param {Entity} entity
  * @param {Column} column
- * @param {{filter: string, run: (filter: string) => void, open: () => void, openLabel: string}} actions
+ * @param {{filter: string, run: (filter: string) => void, open: () => void, json: () => void, openLabel: string}} actions
  *   `filter` is the current filter; `run` runs a new one
  */
-export function openCellMenu(opener, entity, column, { filter, run, open, openLabel }) {
+export function openCellMenu(opener, entity, column, { filter, run, open, json, openLabel }) {
   const value = valueIn(entity, column);
   const narrowed = value && value.text.length <= FILTER_VALUE_CHARACTERS_MAX ? withValue(filter, column.name, value) : "";
   // Some property names cannot be used in a filter.
@@ -44,7 +44,7 @@ export function openCellMenu(opener, entity, column, { filter, run, open, openLa
         : []),
       { label: "", separator: true },
       { label: openLabel, run: open },
-      { label: "Show entity as JSON", run: () => openEntityJson(entity) },
+      { label: "Show entity as JSON", run: json },
     ],
     name,
   );

@@ -5,8 +5,8 @@ import { shortType, showValue, visibleText } from "./display.js";
 import { valueIn } from "./grid-line.js";
 
 /** @import { Entity } from "../core/edm.js" */
-/** @import { Column } from "./columns.js" */
-/** @typedef {"text" | "mono" | "bold" | "small"} Font */
+/** @import { Column, Columns } from "./columns.js" */
+/** @typedef {"text" | "bold" | "small"} Font */
 /** Returns the width of a text in pixels. @typedef {(text: string, font: Font) => number} Measure */
 
 /** Only this many entities affect the width, so that columns do not move while more entities load. */
@@ -16,8 +16,16 @@ const PIXELS_MAX = 360;
 const CELL_PIXELS = 20;
 /** The width of the margin, padding and border of a tag. */
 const TAG_PIXELS = 18;
-/** The types displayed in a monospaced font. */
-const MONO = new Set(["Edm.Binary", "Edm.Guid", "Edm.DateTime", "Edm.Int32", "Edm.Int64", "Edm.Double"]);
+
+/**
+ * Chooses the width of columns once they have content.
+ * @param {Columns} columns @param {Entity[]} entities @param {HTMLElement} grid
+ */
+export function fitColumns(columns, entities, grid) {
+  if (entities.length === 0 || columns.shown.every(({ isFitted }) => isFitted)) return;
+  const measure = textMeasure(grid);
+  columns.fit((column) => fittingWidth(column, entities, columns.local, measure));
+}
 
 /** @param {Column} column @param {Entity[]} entities @param {boolean} local @param {Measure} measure */
 export function fittingWidth(column, entities, local, measure) {
@@ -28,7 +36,7 @@ export function fittingWidth(column, entities, local, measure) {
     if (!value) continue;
     const { text, mark } = showValue(value, local);
     const width =
-      measure(text, MONO.has(value.type) ? "mono" : "text") +
+      measure(text, "text") +
       tagWidth(column.types.size > 1 ? shortType(value.type) : "", measure) +
       tagWidth(mark, measure);
     if (width > widest) widest = width;
@@ -55,14 +63,12 @@ export function headerTag({ kind, types }) {
  * @param {HTMLElement} element
  * @returns {Measure}
  */
-export function textMeasure(element) {
+function textMeasure(element) {
   const { fontFamily, fontSize } = getComputedStyle(element);
-  const mono = getComputedStyle(element).getPropertyValue("--mono");
   const size = parseFloat(fontSize);
   /** @type {Record<Font, string>} */
   const fonts = {
     text: `${size}px ${fontFamily}`,
-    mono: `${size * 0.85}px ${mono}`,
     bold: `600 ${size}px ${fontFamily}`,
     small: `italic ${size * 0.8}px ${fontFamily}`,
   };

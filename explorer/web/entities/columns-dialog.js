@@ -83,7 +83,7 @@ export function openColumns(columns, { changed, reset }) {
     ),
     list,
   );
-  openDialog({ title: "Columns", body, cancel: "Close", actions: [{ label: "Reset", kind: "danger", run: reset }] });
+  openDialog({ title: "Columns", body, cancel: "Close", actions: [{ label: "Reset", run: reset }] });
 }
 
 /**

@@ -3,7 +3,7 @@
 import { describe } from "../core/errors.js";
 import { countText } from "../core/words.js";
 import { openDialog } from "../ui/dialog.js";
-import { dropDown, field, h, scrollableTable, textInput, uniqueId } from "../ui/dom.js";
+import { button, div, dropDown, field, h, p, scrollableTable, textInput, uniqueId } from "../ui/dom.js";
 import { differences, refusalReason, sameValue } from "./changes.js";
 import { entityName, visibleText } from "./display.js";
 import { nameProblem } from "./editor.js";
@@ -30,7 +30,7 @@ export async function askPropertyEdit({ count, names, known, removable }) {
   const name = textInput({ list });
   const what = dropDown([["set", "Set a value"], ["remove", "Remove the property"]]);
   what.querySelector("[value=remove]")?.toggleAttribute("disabled", !removable);
-  const holder = h("div", { class: "property-row" });
+  const holder = div("property-row wide-value");
   /** @type {TypedField} */
   let value;
   const show = (/** @type {Value} */ shown) => {
@@ -69,20 +69,9 @@ export async function askPropertyEdit({ count, names, known, removable }) {
   };
   const note = removable
     ? null
-    : h("p", { class: "note" }, "Only some properties are loaded, so entities are merged, and no property can be removed.");
-  const body = h(
-    "div",
-    null,
-    note,
-    field("Property", name),
-    h(
-      "datalist",
-      { id: list },
-      names.map((option) => h("option", { value: option })),
-    ),
-    field("Action", what),
-    holder,
-  );
+    : p("note", "Only some properties are loaded, so entities are merged, and no property can be removed.");
+  const offered = h("datalist", { id: list }, names.map((option) => h("option", { value: option })));
+  const body = div(null, note, div("pair", field("Property", name), field("Action", what)), offered, holder);
   await openDialog({
     title: `Edit one property of ${countText(count)}`,
     body,
@@ -123,28 +112,16 @@ export async function showReport(title, { pairs, failed, left }, solve) {
       conflicts.delete(failure);
       row.replaceChildren(h("span", { dir: "auto" }, entityName(step.operation.entity)), ": resolved.");
     };
-    const row = h(
-      "li",
-      null,
+    const row = h("li", null,
       h("span", { dir: "auto" }, entityName(step.operation.entity)),
       `: ${reason ? `${reason}. ` : ""}${describe(error)} `,
-      conflicts.has(failure) && h("button", { type: "button", onclick: both }, "Show both versions"),
-    );
+      conflicts.has(failure) && button("Show both versions", both));
     return row;
   });
-  const more = failed.length > LISTED_MAX ? h("p", null, `\u2026 and ${countText(failed.length - LISTED_MAX)} more`) : null;
-  const body = h(
-    "div",
-    null,
-    h(
-      "p",
-      null,
-      `${countText(pairs.length)} written, ${countText(failed.length)} failed` +
-        `${left ? `, ${countText(left)} not attempted` : ""}.`,
-    ),
-    h("ul", { class: "failures" }, rows),
-    more,
-  );
+  const more = failed.length > LISTED_MAX && p(null, `\u2026 and ${countText(failed.length - LISTED_MAX)} more`);
+  const rest = left ? `, ${countText(left)} not attempted` : "";
+  const summary = `${countText(pairs.length)} written, ${countText(failed.length)} failed${rest}.`;
+  const body = div(null, p(null, summary), h("ul", { class: "failures" }, rows), more);
   const run = () => {
     again = [...conflicts];
   };
@@ -175,17 +152,11 @@ export async function askConflict({ loaded, mine, theirs, projected }) {
     }
     return { ...theirs, properties };
   };
-  const body = h(
-    "div",
-    { class: "conflict" },
-    h("p", null, `Someone else changed ${entityName(theirs)}. ${mine ? "Your changes were not saved." : "It was not deleted."}`),
-    scrollableTable(
-      "Both versions",
-      ["Property", "Loaded", ...(mine ? ["Mine"] : []), "Theirs"],
-      list.map((difference) => conflictRow(difference, mine ? choices : null)),
-      "conflict-scroll",
-    ),
-  );
+  const heads = ["Property", "Loaded", ...(mine ? ["Mine"] : []), "Theirs"];
+  const lines = list.map((difference) => conflictRow(difference, mine ? choices : null));
+  const body = div("conflict",
+    p(null, `Someone else changed ${entityName(theirs)}. ${mine ? "Your changes were not saved." : "It was not deleted."}`),
+    scrollableTable("Both versions", heads, lines, "conflict-scroll"));
   /**
    * @type {(label: string, make: () => typeof answer, kind?: "primary" | "danger") => import("../ui/dialog.js").DialogAction}
    */
@@ -214,6 +185,18 @@ export async function askConflict({ loaded, mine, theirs, projected }) {
   return answer;
 }
 
+/** Shows two entities side by side. @param {Entity[]} entities */
+export function openComparison([one, other]) {
+  if (!one || !other) return;
+  const lines = differences(one, one, other, false).map(({ name, loaded, theirs, theirsChanged }) =>
+    h("tr", { class: theirsChanged ? "differs" : null },
+      h("th", { scope: "row", dir: "auto" }, visibleText(name, 255)),
+      [loaded, theirs].map((value) => h("td", { dir: "auto", class: theirsChanged ? "changed" : null }, valueText(value)))));
+  const heads = ["Property", entityName(one), entityName(other)];
+  const body = div("conflict", scrollableTable("Two entities", heads, lines, "conflict-scroll"));
+  openDialog({ title: "Compare two entities", body, wide: true, actions: [], cancel: "Close" });
+}
+
 /**
  * @param {Difference} difference
  * @param {Map<string, Choice> | null} choices  null if the user is deleting the entity
@@ -222,33 +205,20 @@ function conflictRow(difference, choices) {
   const { name, mineChanged, theirsChanged } = difference;
   const group = uniqueId("choice");
   const differs = mineChanged || theirsChanged;
-  const side = (/** @type {Choice} */ choice, /** @type {boolean} */ changed) =>
-    h(
-      "td",
-      { class: changed ? "changed" : null },
-      differs && choices
-        ? h(
-            "label",
-            null,
-            h("input", {
-              type: "radio",
-              name: group,
-              checked: choices.get(name) === choice,
-              onchange: () => choices.set(name, choice),
-            }),
-            h("span", { class: "visually-hidden" }, `${visibleText(name, 60)}, ${choice}: `),
-            sideText(difference[choice], changed),
-          )
-        : sideText(difference[choice], changed),
-    );
-  return h(
-    "tr",
-    { class: differs ? "differs" : null },
+  const side = (/** @type {Choice} */ choice, /** @type {boolean} */ changed) => {
+    const shown = sideText(difference[choice], changed);
+    const className = changed ? "changed" : null;
+    if (!differs || !choices) return h("td", { class: className }, shown);
+    const onchange = () => choices.set(name, choice);
+    const input = h("input", { type: "radio", name: group, checked: choices.get(name) === choice, onchange });
+    const label = h("span", { class: "visually-hidden" }, `${visibleText(name, 60)}, ${choice}: `);
+    return h("td", { class: className }, h("label", null, input, label, shown));
+  };
+  return h("tr", { class: differs ? "differs" : null },
     h("th", { scope: "row", dir: "auto" }, visibleText(name, 255)),
     h("td", null, valueText(difference.loaded)),
     choices && side("mine", mineChanged),
-    side("theirs", theirsChanged),
-  );
+    side("theirs", theirsChanged));
 }
 
 /** @param {Side} value @param {boolean} changed */

@@ -1,7 +1,7 @@
 // The dialog that edits an entity. The caller saves it.
 
-import { openDialog } from "../ui/dialog.js";
-import { h, textInput, uniqueId } from "../ui/dom.js";
+import { askDiscard, contentOf, openDialog } from "../ui/dialog.js";
+import { button, div, h, p, problemLine, textInput, uniqueId } from "../ui/dom.js";
 import { timeText, visibleText } from "./display.js";
 import { TypedField, textArea } from "./value-field.js";
 
@@ -36,28 +36,18 @@ export function openEditor(options) {
   const [partitionKey, rowKey] = [keyField("PartitionKey", entity.partitionKey, mode), keyField("RowKey", entity.rowKey, mode)];
   const time =
     mode !== "new" && entity.timestamp
-      ? h("p", { class: "entity-time" }, `Timestamp ${entity.timestamp}; local: ${timeText(entity.timestamp, true)}`)
+      ? p("entity-time", `Timestamp ${entity.timestamp}; local: ${timeText(entity.timestamp, true)}`)
       : null;
-  const body = h(
-    "div",
-    { class: "entity-editor" },
-    note ? h("p", { class: "note" }, note) : null,
-    h("div", { class: "entity-keys" }, partitionKey.element, rowKey.element),
-    time,
-    rows.element,
-  );
+  const keys = div("entity-keys", partitionKey.element, rowKey.element);
+  const body = div("entity-editor", note && p("note", note), keys, time, rows.element);
   const run = async () => {
     const properties = rows.read();
     if (!properties || !save) return false;
     return save({ ...entity, partitionKey: partitionKey.read(), rowKey: rowKey.read(), properties });
   };
-  const state = () =>
-    Array.from(body.querySelectorAll("input:not([type=file]), textarea, select"), (field) =>
-      JSON.stringify(/** @type {HTMLInputElement} */ (field).value),
-    ).join();
-  const first = state();
+  const first = contentOf(body);
   const dialog = openDialog({
-    mayClose: () => state() === first || ask("Discard your changes?", "They have not been saved.", "Discard", "danger"),
+    mayClose: () => contentOf(body) === first || askDiscard(),
     title,
     body,
     wide: true,
@@ -69,31 +59,18 @@ export function openEditor(options) {
   return dialog;
 }
 
-/**
- * Asks a question with one answer besides "Cancel".
- * @param {string} title @param {string} text @param {string} label @param {"primary" | "danger"} kind
- */
-export async function ask(title, text, label, kind) {
-  let yes = false;
-  const run = () => {
-    yes = true;
-  };
-  await openDialog({ title, body: h("p", null, text), actions: [{ label, kind, run }] }).closed;
-  return yes;
-}
-
 /** @param {string} label @param {string} text @param {EditorOptions["mode"]} mode */
 function keyField(label, text, mode) {
   const id = uniqueId("key");
   const { area, read } = textArea(text, { id, readonly: mode !== "new" });
-  return { area, read, element: h("div", { class: "field" }, h("label", { for: id }, label), area) };
+  return { area, read, element: div("field", h("label", { for: id }, label), area) };
 }
 
 class PropertyRows {
   /** @type {PropertyRow[]} */
   #rows = [];
-  #list = h("div", { class: "property-rows" });
-  #problem = h("p", { class: "problem", role: "alert" });
+  #list = div("property-rows");
+  #problem = problemLine();
 
   /** @param {EditorOptions} options */
   constructor({ entity, mode, keepProperties = false, offered = new Map() }) {
@@ -107,14 +84,17 @@ class PropertyRows {
       offered.size > 0 ? h("small", null, "Properties left empty are not added.") : null,
       this.#list,
       this.#problem,
-      this.readOnly ? null : h("button", { type: "button", onclick: add }, "Add property"),
+      this.readOnly ? null : button("Add property", add),
     );
     for (const [name, value] of entity.properties) this.#add(name, value, mode === "new");
     for (const [name, type] of [...offered].slice(0, OFFERED_MAX)) this.#add(name, { type, text: "" }, false, true);
     if (mode === "read" && entity.properties.size === 0) this.#list.append("No properties.");
   }
 
-  /** @param {string} first @param {Value} value @param {boolean} isNew @param {boolean} [isOptional] */
+  /**
+   * @param {string} first @param {Value} value @param {boolean} isNew @param {boolean} [isOptional]
+   * @returns {HTMLElement}
+   */
   #add(first, value, isNew, isOptional = false) {
     const input = isNew && !this.readOnly ? textInput({ "aria-label": "Property name", value: first }) : null;
     const name = () => (input ? input.value : first);
@@ -124,9 +104,7 @@ class PropertyRows {
       isOptional,
     });
     const removable = !this.readOnly && !isOptional && (isNew || !this.keepProperties);
-    const remove = removable
-      ? h("button", { type: "button", class: "quiet remove", onclick: () => this.#remove(row) }, "Remove")
-      : null;
+    const remove = removable ? button("Remove", () => this.#remove(row), { class: "quiet remove" }) : null;
     const relabel = () => {
       field.relabel();
       remove?.setAttribute("aria-label", `Remove ${visibleText(name(), 60) || "property"}`);
@@ -143,6 +121,7 @@ class PropertyRows {
       field.element,
       remove,
     );
+    /** @type {PropertyRow} */
     const row = { element, name, field };
     this.#rows.push(row);
     this.#list.append(element);
@@ -153,8 +132,8 @@ class PropertyRows {
   #remove(row) {
     this.#rows.splice(this.#rows.indexOf(row), 1);
     row.element.remove();
-    const button = this.element.querySelector(":scope > button");
-    if (button instanceof HTMLElement) button.focus();
+    const add = this.element.querySelector(":scope > button");
+    if (add instanceof HTMLElement) add.focus();
   }
 
   focusFirst() {

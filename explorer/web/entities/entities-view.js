@@ -7,22 +7,21 @@ import { openImport } from "../moving/import.js";
 import { ExplainPanel } from "../query/explain-panel.js";
 import { QueryBar } from "../query/query-bar.js";
 import { queryHash } from "../query/query.js";
-import { h } from "../ui/dom.js";
+import { div, h } from "../ui/dom.js";
 import { acceptFiles } from "../ui/files.js";
-import { announce, notify } from "../ui/notify.js";
+import { announce, dismissErrors, notify } from "../ui/notify.js";
 import { browserStore } from "../ui/storage.js";
 import { applyPairs } from "./changes.js";
 import { openCellMenu } from "./cell-menu.js";
 import { openColumnMenu, openColumns } from "./columns-dialog.js";
 import { Columns, LayoutStore, emptyLayout } from "./columns.js";
 import { visibleText } from "./display.js";
+import { openComparison } from "./dialogs.js";
 import { EntityActions } from "./entity-actions.js";
 import { makeButtons, showButtons, toolsOf } from "./entity-tools.js";
 import { EntityGrid } from "./grid.js";
 import { Selection } from "./grid-keys.js";
 import { showTail } from "./grid-tail.js";
-import { headingOf } from "./heading.js";
-import { openEntityJson } from "./json-view.js";
 import { EntityLoader } from "./loader.js";
 import { countMatching, deleteMatching, loadAll } from "./matching.js";
 import { sorted } from "./sorting.js";
@@ -93,12 +92,10 @@ export class EntitiesView extends HTMLElement {
   connectedCallback() {
     const { loadAll, countAll, stop } = this.#buttons;
     this.append(
-      headingOf(this.#session, this.#table, () => this.#export(), this.#buttons.importing),
       this.#query,
-      h("div", { class: "toolbar entity-tools", role: "toolbar", "aria-label": "Entities" }, toolsOf(this.#buttons)),
+      toolsOf(this.#buttons),
       this.#grid,
-      h("div", { class: "entities-foot" }, this.#status, loadAll, countAll, stop),
-      this.#explain,
+      div("entities-end", div("entities-foot", this.#status, loadAll, countAll, stop), this.#explain),
     );
     addEventListener("keydown", this.#onKey);
     this.#session.service.addEventListener("reachable", this.#onReachable);
@@ -109,6 +106,7 @@ export class EntitiesView extends HTMLElement {
   disconnectedCallback() {
     this.#loader.stop();
     this.#indexes.stop();
+    this.#actions.stop();
     removeEventListener("keydown", this.#onKey);
     this.#session.service.removeEventListener("reachable", this.#onReachable);
   }
@@ -134,13 +132,16 @@ export class EntitiesView extends HTMLElement {
       add: () => actions.add(),
       edit: () => this.#targets().forEach((entity) => actions.open(entity)),
       duplicate: () => Promise.all(this.#targets().map((entity) => actions.duplicate(entity))),
-      remove: () => this.#remove(),
+      remove: () => actions.remove(this.#targets()),
       removeAll: () => this.#removeAll(),
       property: () => actions.editProperty(this.#targets()),
-      json: () => this.#targets().forEach(openEntityJson),
+      json: () => this.#targets().forEach((entity) => actions.openJson(entity)),
+      compare: () => openComparison(this.#targets()),
       columns: () => this.#openColumns(),
       refresh: () => (this.#run(this.#loader.query), this.#indexes.read()),
       undo: () => actions.undo(),
+      keys: async () => (await import("../ui/keys-dialog.js")).openKeysDialog(),
+      exporting: () => this.#export(),
       importing: () => this.#import(),
       loadAll: () => loadAll(this.#loader),
       countAll: () => this.#countAll(),
@@ -161,24 +162,22 @@ export class EntitiesView extends HTMLElement {
         const entity = this.#list[line];
         if (entity) this.#actions.open(entity);
       },
-      "entities-delete": () => this.#may("delete") && this.#try(() => this.#remove()),
+      "cell-edit": ({ line, column, cell }) => {
+        const entity = this.#list[line];
+        if (entity) this.#actions.openCell(entity, column, cell);
+      },
+      "entities-delete": () => this.#may("delete") && this.#try(() => this.#actions.remove(this.#targets())),
       "selection-change": () => {
         this.#showState();
         announce(`${countText(this.#selection.size)} selected`);
       },
-      "active-change": () => this.#showState(),
+      marked: () => this.#showState(),
       copied: () => announce("Copied"),
       "layout-change": (words) => {
         this.#layoutChanged();
         if (words) announce(words);
       },
-      "column-menu": ({ name, opener }) =>
-        openColumnMenu(this.#grid, this.#columns, name, opener, {
-          changed: () => this.#columnsChanged(),
-          all: () => this.#openColumns(),
-          sort: (sort) => this.#sort(sort),
-          isIndexed: this.#indexes.canSort(name),
-        }),
+      "column-menu": ({ name, opener }) => this.#openColumnMenu(name, opener),
       "cell-menu": ({ line, column, opener }) => {
         const entity = this.#list[line];
         if (!entity) return;
@@ -186,6 +185,7 @@ export class EntitiesView extends HTMLElement {
           filter: this.#loader.query.filter,
           run: (filter) => this.#runFilter(filter),
           open: () => this.#actions.open(entity),
+          json: () => this.#actions.openJson(entity),
           openLabel: this.#may("update") ? "Edit" : "View",
         });
       },
@@ -199,6 +199,7 @@ export class EntitiesView extends HTMLElement {
 
   /** @param {() => unknown} run */
   async #try(run) {
+    dismissErrors();
     try {
       await run();
     } catch (error) {
@@ -275,9 +276,8 @@ export class EntitiesView extends HTMLElement {
     const changed = [...replaced.values(), ...pairs.map((pair) => pair.after)].filter((entity) => entity !== null);
     this.#addColumns(changed);
     this.#arrange();
-    const [first] = pairs;
-    const place = pairs.length === 1 && first?.after ? this.#list.findIndex((entity) => sameKeys(entity, first.after)) : -1;
-    this.#grid.replaceList(this.#list, place);
+    const only = pairs.length === 1 ? (pairs[0]?.after ?? null) : null;
+    this.#grid.replaceList(this.#list, this.#list.findIndex((entity) => sameKeys(entity, only)));
     if (same && later > 0) announce(`${countText(later)} added, not loaded yet`);
     this.#showState();
   }
@@ -323,16 +323,11 @@ export class EntitiesView extends HTMLElement {
     announce(sort ? `Sorted by ${visibleText(sort.name, 60)}.${rest}` : "Sorted by key.");
   }
 
-  /** The selected entities, or the active one. */
+  /** The selected entities, or the one whose line is marked. */
   #targets() {
     if (this.#selection.size > 0) return this.#selection.of(this.#list);
-    const entity = this.#list[this.#grid.activeLine];
+    const entity = this.#list[this.#grid.markedLine];
     return entity ? [entity] : [];
-  }
-
-  async #remove() {
-    const targets = this.#targets();
-    if (targets.length > 0) await this.#actions.remove(targets);
   }
 
   async #removeAll() {
@@ -357,7 +352,7 @@ export class EntitiesView extends HTMLElement {
       extensions: this.#session.service.extensions,
       state: this.#loader.state,
       loaded: this.#list.length,
-      targets: chosen || (this.#list[this.#grid.activeLine] ? 1 : 0),
+      targets: chosen || (this.#list[this.#grid.markedLine] ? 1 : 0),
       undoLabel: this.#actions.undoLabel,
     });
     this.#showTail();
@@ -392,13 +387,20 @@ export class EntitiesView extends HTMLElement {
     });
   }
 
+  /** @param {string} name @param {HTMLElement} opener */
+  #openColumnMenu(name, opener) {
+    const [changed, all] = [() => this.#columnsChanged(), () => this.#openColumns()];
+    const sort = (/** @type {Sort | null} */ wanted) => this.#sort(wanted);
+    openColumnMenu(this.#grid, this.#columns, name, opener, { changed, all, sort, isIndexed: this.#indexes.canSort(name) });
+  }
+
   #openColumns() {
     openColumns(this.#columns, {
       changed: () => this.#columnsChanged(),
       reset: () => {
         this.#columns = new Columns(emptyLayout());
         this.#columns.add(this.#loader.entities);
-        this.#grid.useColumns(this.#columns);
+        this.#grid.columnsChanged(this.#columns);
         this.#layoutChanged();
       },
     });

@@ -3,14 +3,18 @@
 
 import { Unreachable, describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
+import { ask } from "../ui/dialog.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { refusalReason, sameValue, stepFor, undoSteps, writeMany, writeStep } from "./changes.js";
 import { askConflict, askPropertyEdit, showReport, withProperty } from "./dialogs.js";
+import { openCellEditor } from "./cell-editor.js";
 import { entityName } from "./display.js";
-import { ask, openEditor } from "./editor.js";
+import { openEditor } from "./editor.js";
+import { openEntityJson } from "./json-view.js";
 
-/** @import { EdmType, Entity } from "../core/edm.js" */
+/** @import { EdmType, Entity, Value } from "../core/edm.js" */
+/** @import { Column } from "./columns.js" */
 /** @import { TableService } from "../core/client.js" */
 /** @import { Change, Failure, Outcome, Pair, Step } from "./changes.js" */
 /** @import { EntityLoader } from "./loader.js" */
@@ -39,6 +43,8 @@ function subject(pairs) {
 export class EntityActions {
   /** @type {{label: string, steps: Step[], loader: EntityLoader, began: number} | null} */
   #undo = null;
+  /** Removes the notice that offers to undo the last change. */
+  #closeNotice = () => {};
 
   /** @param {TableService} service @param {string} table @param {Host} host */
   constructor(service, table, host) {
@@ -94,6 +100,28 @@ export class EntityActions {
     );
   }
 
+  /**
+   * Edits the property of a cell. Keys and the Timestamp cannot change, so their cells open the whole entity.
+   * @param {Entity} entity @param {Column} column @param {HTMLElement} cell
+   */
+  openCell(entity, { kind, name, types }, cell) {
+    if (kind !== "property" || !this.service.may("update", this.table)) return this.open(entity);
+    const loader = this.host.loader();
+    const value = entity.properties.get(name);
+    const [type = /** @type {const} */ ("Edm.String")] = types;
+    /** @param {Value} written */
+    const save = (written) =>
+      this.#saveEdit(entity, { ...entity, properties: new Map(entity.properties).set(name, written) }, loader);
+    this.#refocusAfter(openCellEditor(entity, { name, value: value ?? { type, text: "" }, isNew: !value, cell, save }));
+  }
+
+  /** @param {Entity} entity */
+  openJson(entity) {
+    const loader = this.host.loader();
+    const mayEdit = this.service.may("update", this.table) && !loader.projected;
+    openEntityJson(entity, mayEdit ? (mine) => this.#saveEdit(entity, mine, loader) : null);
+  }
+
   /** @param {{closed: Promise<void>}} dialog */
   #refocusAfter(dialog) {
     dialog.closed.then(() => this.host.refocus());
@@ -134,7 +162,7 @@ export class EntityActions {
             "Someone else deleted the entity. Only some of its properties were loaded, so it cannot be inserted again.",
           );
         const text = `Someone else deleted ${entityName(mine)}. Insert it again with your changes?`;
-        const again = await ask("The entity was deleted by someone else", text, "Insert again", "primary");
+        const again = await ask("The entity was deleted by someone else", text, "Insert again", "primary", true);
         return again && this.#solve("add", { before: null, after: mine }, loader, Date.now());
       }
       const answer = await askConflict({ loaded, mine, theirs, projected });
@@ -156,10 +184,14 @@ export class EntityActions {
     this.#undo = undo;
     this.host.apply(change.pairs, loader);
     this.host.undoChanged();
-    // The notice may still be visible after the next change, but must not undo that one.
-    const run = () => (this.#undo === undo ? void this.undo() : notify("Only the last change can be undone."));
-    const action = undo ? { action: { label: "Undo", run } } : {};
-    notify(`${PAST[change.verb]} ${name}.`, { kind: "success", ...action });
+    const action = undo ? { action: { label: "Undo", run: () => void this.undo() } } : {};
+    this.#closeNotice();
+    this.#closeNotice = notify(`${PAST[change.verb]} ${name}.`, { kind: "success", ...action });
+  }
+
+  /** Removes what no longer applies when the view is closed. */
+  stop() {
+    this.#closeNotice();
   }
 
   /** @param {Entity[]} entities */
@@ -170,7 +202,7 @@ export class EntityActions {
     const warning = loader.projected ? " Only some properties were loaded, so this cannot be undone." : "";
     const what = pairs.length === 1 ? "The entity" : countText(pairs.length);
     const text = `${what} will be deleted from the table ${this.table}.${warning}`;
-    if (pair && (await ask(`Delete ${subject(pairs)}?`, text, "Delete", "danger"))) {
+    if (pair && (await ask(`Delete ${subject(pairs)}?`, text, "Delete", "danger", true))) {
       if (pairs.length === 1) await this.#solve("delete", pair, loader);
       else await this.#writeAll("delete", entities, (before) => stepFor({ before, after: null }, false), loader);
     }
@@ -216,7 +248,7 @@ export class EntityActions {
    */
   async #writeAll(verb, entities, stepOf, loader) {
     const steps = entities.map(stepOf).filter((step) => step !== null);
-    if (steps.length === 0) return notify("The selected entities need no change.");
+    if (steps.length === 0) return void notify("The selected entities need no change.");
     const titles = { add: "Adding", edit: "Editing", delete: "Deleting" };
     const outcome = await this.#withProgress(`${titles[verb]} ${countText(steps.length)}`, steps);
     if (outcome.pairs.length > 0) this.#done({ verb, pairs: outcome.pairs, projected: loader.projected }, loader);
@@ -248,6 +280,7 @@ export class EntityActions {
     const undo = this.#undo;
     if (!undo) return;
     this.#undo = null;
+    this.#closeNotice();
     this.host.undoChanged();
     const outcome = await this.#withProgress(undo.label, undo.steps, undo.began);
     if (outcome.pairs.length > 0) this.host.apply(outcome.pairs, undo.loader);

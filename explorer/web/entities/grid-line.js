@@ -101,6 +101,21 @@ export function columnsInView({ columns, pinned, offsets }, left, width) {
   };
 }
 
+/**
+ * Returns how far to scroll to the right for a column to be in view.
+ * @param {Frame} frame
+ * @param {number} column
+ * @param {number} left  how far the grid is scrolled
+ * @param {number} width
+ * @param {boolean} isSticky  whether the pinned columns cover the start of the others
+ */
+export function leftToShow({ offsets, pinned }, column, left, width, isSticky) {
+  const offset = (/** @type {number} */ place) => /** @type {number} */ (offsets[place]);
+  if (column <= pinned) return left;
+  const shown = Math.max(left, offset(column) - width);
+  return Math.min(shown, offset(column - 1) - (isSticky ? offset(pinned) : 0));
+}
+
 export class Line {
   /** @type {HTMLElement[]} */
   cells = [];

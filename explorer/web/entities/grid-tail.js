@@ -1,7 +1,7 @@
 // The end of the grid: shows that more entities are loading, why they are not, or what to do with an empty table.
 
 import { ValueError, describe } from "../core/errors.js";
-import { h, replaceChildren } from "../ui/dom.js";
+import { button, div, p, problemLine, replaceChildren } from "../ui/dom.js";
 import { loadedText } from "./status-text.js";
 
 /** @import { EntityLoader } from "./loader.js" */
@@ -14,8 +14,12 @@ import { loadedText } from "./status-text.js";
  * @property {(() => unknown) | null} importFiles
  */
 
-/** @param {string} label @param {() => unknown} onclick */
-const button = (label, onclick) => h("button", { type: "button", onclick }, label);
+const WHAT_ENTITIES_ARE =
+  "An entity is a set of named values with types. Its PartitionKey and RowKey identify it: entities with the same " +
+  "PartitionKey are kept together, in the order of the RowKey, and can be written in one transaction.";
+const NOTHING_MATCHES =
+  "Comparisons distinguish capital letters, and every value has a type: Total gt 5 finds only numbers. " +
+  "An entity without the property never matches.";
 
 /**
  * @param {HTMLElement} tail
@@ -33,24 +37,24 @@ export function showTail(tail, loader, actions) {
   tail.dataset["shown"] = what;
   if (state === "failed") {
     const isMistake = error instanceof ValueError;
+    const problem = problemLine();
+    problem.append(describe(error));
     replaceChildren(
       tail,
-      h("p", { class: "problem", role: "alert" }, describe(error)),
+      problem,
       isMistake ? button("Correct the filter", edit) : button("Try again", again),
     );
   } else if (state === "paused") {
-    replaceChildren(tail, h("p", null, "There may be more entities."), button("Load more", again));
+    replaceChildren(tail, p(null, "There may be more entities."), button("Load more", again));
   } else if (state === "complete" && isEmpty) {
     replaceChildren(
       tail,
-      h("p", null, `${text}.`),
-      h(
-        "div",
-        { class: "toolbar" },
-        hasFilter ? button("Show all entities", everything) : null,
-        !hasFilter && add ? button("Add an entity", add) : null,
-        !hasFilter && importFiles ? button("Import a file", importFiles) : null,
-      ),
+      p(null, `${text}.`),
+      p(null, hasFilter ? NOTHING_MATCHES : WHAT_ENTITIES_ARE),
+      div("toolbar",
+        hasFilter && button("Show all entities", everything),
+        !hasFilter && add && button("Add an entity", add),
+        !hasFilter && importFiles && button("Import a file", importFiles)),
     );
   } else replaceChildren(tail, state === "loading" ? "Loading\u2026" : "");
 }

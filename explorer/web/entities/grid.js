@@ -2,10 +2,11 @@
 // as events. No work here is proportional to the number of loaded entities. Must not depend on the service.
 
 import { h } from "../ui/dom.js";
-import { fittingWidth, textMeasure } from "./column-fit.js";
+import { fitColumns } from "./column-fit.js";
 import { Header } from "./grid-header.js";
 import { Selection, command, lineAfter } from "./grid-keys.js";
-import { EMPTY_FRAME, LINE_HEIGHT, Line, SELECT_WIDTH, cellText, cellTitle, columnsInView, linesInView } from "./grid-line.js";
+import { EMPTY_FRAME, LINE_HEIGHT, Line, SELECT_WIDTH, cellText, cellTitle } from "./grid-line.js";
+import { columnsInView, leftToShow, linesInView } from "./grid-line.js";
 import { visibleText } from "./display.js";
 import { Columns } from "./columns.js";
 
@@ -30,12 +31,17 @@ export class EntityGrid extends HTMLElement {
   /** @type {Line[]} */
   #lines = [];
   #active = { line: 0, column: 1 };
+  /** Whether the user has gone to a cell of this list. Its line stays marked when the focus leaves the grid. */
+  #isTouched = false;
+  #marked = { line: -1, element: /** @type {HTMLElement | undefined} */ (undefined) };
+  /** The part that was in view when it was last drawn. */
+  #seen = { top: 0, height: 0 };
   /** Whether the grid itself has the focus because the active cell is out of view. */
   #parked = false;
   #scheduled = false;
   #observer = new ResizeObserver(() => this.#schedule());
   #body = h("div", { class: "grid-body", role: "rowgroup" });
-  #tail = h("div", { class: "grid-tail" });
+  tail = h("div", { class: "grid-tail" });
   #header = new Header({
     resize: (name, width) => {
       this.#columns.resize(name, width);
@@ -79,7 +85,7 @@ export class EntityGrid extends HTMLElement {
   }
 
   connectedCallback() {
-    if (!this.#canvas.parentElement) this.append(this.#canvas, this.#tail);
+    if (!this.#canvas.parentElement) this.append(this.#canvas, this.tail);
     this.#canvas.setAttribute("aria-label", this.label);
     this.#observer.observe(this);
     this.#schedule();
@@ -101,13 +107,8 @@ export class EntityGrid extends HTMLElement {
     this.#selection = selection;
     this.#complete = false;
     this.#active = { line: 0, column: 1 };
+    this.#isTouched = false;
     this.scrollTo(0, 0);
-    this.columnsChanged();
-  }
-
-  /** @param {Columns} columns */
-  useColumns(columns) {
-    this.#columns = columns;
     this.columnsChanged();
   }
 
@@ -129,34 +130,27 @@ export class EntityGrid extends HTMLElement {
     this.#schedule();
   }
 
-  columnsChanged() {
-    this.#fitColumns();
-    const columns = this.#columns.shown;
+  columnsChanged(columns = this.#columns) {
+    this.#columns = columns;
+    if (this.isConnected) fitColumns(this.#columns, this.#entities, this);
+    const { shown } = this.#columns;
     const offsets = [SELECT_WIDTH];
-    for (const column of columns) offsets.push(/** @type {number} */ (offsets.at(-1)) + column.width);
-    const pinned = Columns.pinned(columns);
+    for (const column of shown) offsets.push(/** @type {number} */ (offsets.at(-1)) + column.width);
+    const pinned = Columns.pinned(shown);
     const { local, sort } = this.#columns;
-    this.#frame = { ...this.#frame, columns, pinned, from: pinned, to: pinned, offsets, local, sort };
+    this.#frame = { ...this.#frame, columns: shown, pinned, from: pinned, to: pinned, offsets, local, sort };
     this.#frame.structure += 1;
     this.#frame.version += 1;
-    this.#active.column = Math.min(this.#active.column, columns.length);
+    this.#active.column = Math.min(this.#active.column, shown.length);
     this.#schedule();
   }
 
-  /** Chooses the width of columns once they have content. */
-  #fitColumns() {
-    if (!this.isConnected || this.#entities.length === 0 || this.#columns.shown.every(({ isFitted }) => isFitted)) return;
-    const measure = textMeasure(this);
-    this.#columns.fit((column) => fittingWidth(column, this.#entities, this.#columns.local, measure));
-  }
-
-  get tail() {
-    return this.#tail;
-  }
-
-  /** The active line; -1 for the header. */
-  get activeLine() {
-    return this.#active.line;
+  /** The line that is marked because the user went to it; -1 if none is, or if it is out of view. */
+  get markedLine() {
+    const { line } = this.#active;
+    const { top, height } = this.#seen;
+    const isSeen = line >= 0 && (line + 1) * LINE_HEIGHT > top && line * LINE_HEIGHT < top + height;
+    return this.#isTouched && this.#selection.size === 0 && line < this.#entities.length && isSeen ? line : -1;
   }
 
   /** @param {string} kind @param {unknown} [detail] */
@@ -180,6 +174,7 @@ export class EntityGrid extends HTMLElement {
 
   #draw() {
     const { height, body, scale, top } = this.#view();
+    this.#seen = { top, height };
     this.#chooseColumns();
     const frame = this.#frame;
     this.#canvas.setAttribute("aria-rowcount", String(this.#complete ? this.#entities.length + 1 : -1));
@@ -250,10 +245,22 @@ export class EntityGrid extends HTMLElement {
     this.#canvas.tabIndex = cell ? -1 : 0;
     if (cell && this.#parked && document.activeElement === this.#canvas) cell.focus({ preventScroll: true });
     if (document.activeElement !== this.#canvas) this.#parked = false;
+    this.#markLine();
+  }
+
+  #markLine() {
+    const line = this.markedLine;
+    const element = line < 0 ? undefined : this.#lines[line % this.#lines.length]?.element;
+    const { line: last, element: former } = this.#marked;
+    this.#marked = { line, element };
+    if (former !== element) former?.removeAttribute("aria-current");
+    if (former !== element) element?.setAttribute("aria-current", "true");
+    if (line !== last) this.#tell("marked");
   }
 
   /** @param {number} line @param {number} column */
   focusCell(line, column) {
+    this.#isTouched = true;
     this.#active.line = Math.max(-1, Math.min(line, this.#entities.length - 1));
     this.#active.column = Math.max(0, Math.min(column, this.#frame.columns.length));
     this.#reveal();
@@ -261,7 +268,6 @@ export class EntityGrid extends HTMLElement {
     const cell = this.#cell(this.#active.line, this.#active.column);
     cell?.focus({ preventScroll: true });
     this.#titleOf(cell ?? null);
-    this.#tell("active-change");
   }
 
   #reveal() {
@@ -273,17 +279,10 @@ export class EntityGrid extends HTMLElement {
       if (start < top) this.scrollTop = Math.floor(start / scale);
       else if (start + LINE_HEIGHT > top + height) this.scrollTop = Math.ceil((start + LINE_HEIGHT - height) / scale);
     }
-    if (column <= this.#frame.pinned) return;
-    const { offsets, pinned } = this.#frame;
-    const pinnedCell = this.#header.cells[0];
-    const covered =
-      pinnedCell && getComputedStyle(pinnedCell).position === "sticky" ? /** @type {number} */ (offsets[pinned]) : 0;
-    const left = /** @type {number} */ (offsets[column - 1]);
-    const right = /** @type {number} */ (offsets[column]);
-    let start = this.scrollLeft;
-    if (right > start + this.clientWidth) start = right - this.clientWidth;
-    if (left < start + covered) start = left - covered;
-    if (start !== this.scrollLeft) this.scrollTo({ left: start });
+    const [pinned] = this.#header.cells;
+    const isSticky = pinned !== undefined && getComputedStyle(pinned).position === "sticky";
+    const left = leftToShow(this.#frame, column, this.scrollLeft, this.clientWidth, isSticky);
+    if (left !== this.scrollLeft) this.scrollTo({ left });
   }
 
   focus() {
@@ -305,10 +304,10 @@ export class EntityGrid extends HTMLElement {
   #focusIn(event) {
     const hit = this.#at(event.target);
     if (event.target === this.#canvas && !this.#parked) return this.focus();
-    if (!hit || (hit.line === this.#active.line && hit.column === this.#active.column)) return;
+    if (!hit) return;
+    this.#isTouched = true;
     this.#active = { line: hit.line, column: hit.column };
     this.#markActive();
-    this.#tell("active-change");
   }
 
   /** @param {MouseEvent} event */
@@ -327,7 +326,8 @@ export class EntityGrid extends HTMLElement {
   /** @param {MouseEvent} event */
   #doubleClick(event) {
     const hit = this.#at(event.target);
-    if (hit && hit.line >= 0 && hit.column > 0) this.#tell("entity-open", hit.line);
+    const column = hit && this.#frame.columns[hit.column - 1];
+    if (hit && column && hit.line >= 0) this.#tell("cell-edit", { line: hit.line, column, cell: hit.cell });
   }
 
   /** Opens the menu of a cell, by mouse or by keyboard. @param {MouseEvent} event */

@@ -42,9 +42,6 @@ export class TableChangesView extends HTMLElement {
   }
 
   connectedCallback() {
-    const link = h("a", { href: `#/t/${encodeURIComponent(this.#table)}` }, "Entities");
-    const heading = h("div", { class: "heading" }, h("h1", { dir: "auto" }, `Changes of ${this.#table}`), link);
-    replaceChildren(this, heading);
     if (!this.#session.settings.changes) {
       this.append(h("p", null, "This page shows the changes of a table. The server needs the option --keep-log."));
       return;

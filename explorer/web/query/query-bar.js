@@ -2,7 +2,7 @@
 // This module must not depend on results: it dispatches "run", and its owner sends the query.
 
 import { openDialog } from "../ui/dialog.js";
-import { field, h, replaceChildren } from "../ui/dom.js";
+import { button, div, field, h, p, replaceChildren } from "../ui/dom.js";
 import { openMenu } from "../ui/menu.js";
 import { announce, notify } from "../ui/notify.js";
 import { browserStore } from "../ui/storage.js";
@@ -16,6 +16,7 @@ import { SelectField } from "./select-field.js";
 
 /** @import { EdmType } from "../core/edm.js" */
 /** @import { Session } from "../session.js" */
+/** @import { IconName } from "../ui/icons.js" */
 /** @import { Query } from "./query.js" */
 
 const LABEL_CHARACTERS_MAX = 80;
@@ -35,11 +36,12 @@ export class QueryBar extends HTMLElement {
     this.fields = new FieldsEditor();
     this.projection = new SelectField();
     this.take = h("input", { type: "number", min: 1, step: 1, inputmode: "numeric", placeholder: "all" });
-    this.asText = this.#button("Text", () => this.#showFields(false));
-    this.asFields = this.#button("Fields", () => this.#showFields(true));
-    this.history = this.#button("History", () => this.#openHistory(), "menu");
-    this.save = this.#button("Save", () => this.#openSaved(), "menu");
-    this.copyAs = this.#button("Copy as…", () => this.#openCopyAs(), "dialog");
+    this.asText = button("Text", () => this.#showFields(false));
+    this.asFields = button("Fields", () => this.#showFields(true));
+    const only = (/** @type {IconName} */ icon, popup = "menu") => ({ icon, class: "icon-only", "aria-haspopup": popup });
+    this.history = button("History", () => this.#openHistory(), only("history"));
+    this.save = button("Save", () => this.#openSaved(), only("save"));
+    this.copyAs = button("Copy as…", () => this.#openCopyAs(), only("code", "dialog"));
     this.filter.addEventListener("run", () => this.run());
     this.filter.addEventListener("change", () => (this.#reason.textContent = ""));
     this.fields.addEventListener("run", () => this.run());
@@ -59,28 +61,14 @@ export class QueryBar extends HTMLElement {
         this.run();
       }
     };
-    replaceChildren(
-      this,
-      h(
-        "form",
-        { class: "query", role: "search", "aria-label": "Query", novalidate: true, onsubmit, onkeydown },
-        this.filter,
-        this.fields,
-        this.#reason,
-        h(
-          "div",
-          { class: "toolbar" },
-          h("div", { class: "query-mode", role: "group", "aria-label": "Filter as" }, this.asText, this.asFields),
-          this.projection,
-          h("label", { class: "query-take" }, "Limit", this.take),
-          h("button", { type: "submit", class: "primary" }, "Run"),
-          h("span", { class: "query-space" }),
-          this.history,
-          this.save,
-          this.copyAs,
-        ),
-      ),
-    );
+    const mode = h("div", { class: "query-mode", role: "group", "aria-label": "Filter as" }, this.asText, this.asFields);
+    const run = h("button", { type: "submit", class: "primary" }, "Run");
+    const limit = h("label", { class: "query-take" }, h("span", null, "Limit"), this.take);
+    const attributes = { class: "query", role: "search", "aria-label": "Query", novalidate: true, onsubmit, onkeydown };
+    replaceChildren(this, h("form", attributes,
+      div("query-line", this.filter, run),
+      div("query-options", mode, this.projection, limit, div("tool-group", this.history, this.save, this.copyAs)),
+      this.fields, this.#reason));
     this.#showFields(!this.fields.hidden);
   }
 
@@ -138,11 +126,6 @@ export class QueryBar extends HTMLElement {
 
   get #queries() {
     return new History(browserStore, this.#session?.service.account ?? "", this.#table);
-  }
-
-  /** @param {string} label @param {() => void} onclick @param {string} [popup] */
-  #button(label, onclick, popup) {
-    return h("button", { type: "button", onclick, "aria-haspopup": popup }, label);
   }
 
   /** @param {boolean} wanted */
@@ -213,12 +196,8 @@ export class QueryBar extends HTMLElement {
       this.#queries.save(name, this.query);
       notify(`The query was saved as ${name}.`, { kind: "success" });
     };
-    const body = h(
-      "div",
-      null,
-      h("p", null, h("code", null, shorten(queryLabel(this.query)))),
-      field("Name", input, "The query is saved in this browser."),
-    );
+    const note = "The query is saved in this browser.";
+    const body = div(null, p(null, h("code", null, shorten(queryLabel(this.query)))), field("Name", input, note));
     openDialog({ title: "Save query", body, actions: [{ label: "Save", kind: "primary", run: save }] });
     input.focus();
   }
@@ -226,13 +205,10 @@ export class QueryBar extends HTMLElement {
   #openDelete() {
     const { saved } = this.#queries;
     const boxes = saved.map(({ name }) => h("input", { type: "checkbox", value: name }));
+    const label = (/** @type {string} */ name, /** @type {Query} */ query) =>
+      h("span", null, `${name}: `, h("code", null, shorten(queryLabel(query))));
     const lines = saved.map(({ name, query }, at) =>
-      h(
-        "li",
-        null,
-        h("label", { class: "check" }, boxes[at], h("span", null, `${name}: `, h("code", null, shorten(queryLabel(query))))),
-      ),
-    );
+      h("li", null, h("label", { class: "check" }, boxes[at], label(name, query))));
     const remove = () => boxes.filter((box) => box.checked).forEach((box) => this.#queries.remove(box.value));
     openDialog({
       title: "Delete saved queries",

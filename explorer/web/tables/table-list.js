@@ -15,6 +15,9 @@ export class TableList extends HTMLElement {
     super();
     this.session = session;
     this.current = current;
+    /** @type {HTMLInputElement | null} */
+    this.search = null;
+    this.list = h("ul", { class: "plain" });
   }
 
   connectedCallback() {
@@ -36,13 +39,21 @@ export class TableList extends HTMLElement {
   }
 
   #show() {
-    const tables = this.session.tables ?? [];
+    const oninput = () => this.#list();
+    this.search = h("input", { type: "search", "aria-label": "Search the list", placeholder: "Search", oninput });
+    replaceChildren(this, h("nav", { "aria-label": "Tables of the account" }, this.search, this.list));
+    this.#list();
+    this.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  }
+
+  #list() {
+    const wanted = this.search?.value.trim().toLowerCase() ?? "";
+    const tables = (this.session.tables ?? []).filter((name) => name.toLowerCase().includes(wanted));
     const isCurrent = (/** @type {string} */ name) => name.toLowerCase() === this.current.toLowerCase();
     const link = (/** @type {string} */ name) =>
       h("a", { href: `#/t/${encodeURIComponent(name)}`, "aria-current": isCurrent(name) ? "page" : null, title: name }, name);
     const items = tables.slice(0, SHOWN_MAX).map((name) => h("li", null, link(name)));
-    replaceChildren(this, h("nav", { "aria-label": "Tables of the account" }, h("ul", { class: "plain" }, items)));
-    this.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+    replaceChildren(this.list, items);
   }
 }
 

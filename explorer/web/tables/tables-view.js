@@ -3,7 +3,7 @@
 import { describe, isAborted } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
 import { confirmText, openDialog } from "../ui/dialog.js";
-import { field, h, replaceChildren, textInput } from "../ui/dom.js";
+import { button, div, dropDown, field, h, p, replaceChildren, textInput } from "../ui/dom.js";
 import { acceptFiles } from "../ui/files.js";
 import { announce, notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
@@ -15,6 +15,16 @@ import { progressDialog } from "../ui/progress.js";
 
 /** The maximum number of tables shown before the user requests all. */
 const SHOWN_MAX = 500;
+/** @type {[string, string][]} */
+const ORDERS = [
+  ["name", "A to Z"],
+  ["descending", "Z to A"],
+  ["entities", "Most entities counted"],
+];
+
+const WHAT_TABLES_ARE =
+  "A table holds entities. Each entity has a PartitionKey and a RowKey, which together identify it, and up to 252 further " +
+  "properties. Entities of the same table can have different properties, so a table needs only a name.";
 
 export class TablesView extends HTMLElement {
   /** @param {Session} session */
@@ -23,14 +33,15 @@ export class TablesView extends HTMLElement {
     this.session = session;
     /** @type {string[]} */
     this.tables = [];
-    /** @type {Map<string, string>} the counts by table */
+    /** @type {Map<string, {number: number, text: string}>} the counts by table */
     this.counts = new Map();
     this.controller = new AbortController();
     this.loading = new AbortController();
     const oninput = () => this.#showTables();
     this.search = h("input", { type: "search", "aria-label": "Search tables", placeholder: "Search", oninput });
+    this.order = dropDown(ORDERS, { "aria-label": "Order", onchange: oninput });
     this.status = h("p", { class: "status", role: "status" });
-    this.next = h("div", { class: "toolbar" });
+    this.next = div("next");
     this.list = h("ul", { class: "tables", "aria-label": "Tables" });
   }
 
@@ -40,14 +51,15 @@ export class TablesView extends HTMLElement {
       this.#showWithoutList();
       return;
     }
-    const create = h("button", { type: "button", class: "primary", onclick: () => this.#create() }, "Create table");
-    const refresh = h("button", { type: "button", onclick: () => this.#load() }, "Refresh");
-    const importFiles = h("button", { type: "button", onclick: () => this.#import([]) }, "Import");
     acceptFiles(this, (files) => this.#import(files));
     replaceChildren(this,
-      h("div", { class: "heading" }, h("h1", null, "Tables"),
-        h("div", { class: "toolbar" },
-          this.search, refresh, service.may("add") ? importFiles : null, service.may("create") ? create : null)),
+      div("heading", h("h1", null, "Tables"),
+        div("toolbar",
+          this.search,
+          this.order,
+          button("Refresh", () => this.#load(), { icon: "refresh" }),
+          service.may("add") && button("Import", () => this.#import([]), { icon: "importing" }),
+          service.may("create") && button("Create table", () => this.#create(), { icon: "add", class: "primary" }))),
       this.status, this.next, this.list);
     service.addEventListener("reachable", () => this.#load(), { signal: this.controller.signal });
     void this.#load();
@@ -68,7 +80,7 @@ export class TablesView extends HTMLElement {
     };
     replaceChildren(this,
       h("h1", null, "Tables"),
-      h("p", null, "This credential does not allow listing tables. Open a table by its name."),
+      p(null, "This credential does not allow listing tables. Open a table by its name."),
       h("form", { class: "card", onsubmit: open }, field("Table", name), h("button", { class: "primary" }, "Open")));
   }
 
@@ -93,7 +105,7 @@ export class TablesView extends HTMLElement {
       } while (next !== null);
     } catch (error) {
       if (!isAborted(error)) {
-        const retry = h("button", { type: "button", onclick: () => this.#load() }, "Try again");
+        const retry = button("Try again", () => this.#load());
         replaceChildren(this.status, h("span", { class: "problem" }, describe(error)), " ", retry);
       }
     }
@@ -105,35 +117,41 @@ export class TablesView extends HTMLElement {
     const total = this.tables.length;
     const all = countText(total, "table", "tables");
     const count = wanted ? `${numberText(shown.length)} of ${numberText(total)} tables` : all;
-    this.status.textContent = total === 0 && !isLoading ? "There are no tables yet." : `${count}${isLoading ? ", loading…" : ""}`;
-    const button = (/** @type {string} */ label, /** @type {() => void} */ onclick) =>
-      h("button", { type: "button", onclick }, label);
     const { service } = this.session;
     const isEmpty = total === 0 && !isLoading;
+    this.status.textContent = isEmpty ? "There are no tables yet." : `${count}${isLoading ? ", loading…" : ""}`;
     const clear = () => {
       this.search.value = "";
       this.#showTables();
       this.search.focus();
     };
     replaceChildren(this.next,
-      isEmpty && service.may("create") ? button("Create the first table", () => this.#create()) : null,
-      isEmpty && service.may("add") ? button("Import files", () => this.#import([])) : null,
-      total > 0 && shown.length === 0 ? button("Show all tables", clear) : null);
-    const showAll = () => this.#showTables(false, Infinity);
-    const more = h("button", { type: "button", onclick: showAll }, `Show all ${numberText(shown.length)}`);
-    const items = shown.slice(0, most).map((name) => this.#item(name));
+      isEmpty && p("hint", WHAT_TABLES_ARE),
+      div("toolbar",
+        isEmpty && service.may("create") && button("Create the first table", () => this.#create()),
+        isEmpty && service.may("add") && button("Import files", () => this.#import([])),
+        total > 0 && shown.length === 0 && button("Show all tables", clear)));
+    const more = button(`Show all ${numberText(shown.length)}`, () => this.#showTables(false, Infinity));
+    const items = this.#ordered(shown).slice(0, most).map((name) => this.#item(name));
     replaceChildren(this.list, items, shown.length > most ? h("li", null, more) : null);
+  }
+
+  /** @param {string[]} names */
+  #ordered(names) {
+    const number = (/** @type {string} */ name) => this.counts.get(name)?.number ?? -1;
+    if (this.order.value === "descending") return names.toReversed();
+    return this.order.value === "entities" ? names.toSorted((one, other) => number(other) - number(one)) : names;
   }
 
   /** @param {string} name */
   #item(name) {
     const { service } = this.session;
     const address = `#/t/${encodeURIComponent(name)}`;
-    const counted = h("span", { class: "count" }, this.counts.get(name) ?? null);
-    const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ onclick) =>
-      h("button", { type: "button", class: "quiet", "aria-label": label, onclick }, text);
-    const count = button("Count", `Count the entities of ${name}`, () => this.#count(name, counted));
-    const drop = button("Delete", `Delete ${name}`, () => this.#delete(name));
+    const counted = h("span", { class: "count" }, this.counts.get(name)?.text ?? null);
+    const quiet = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ run) =>
+      button(text, run, { class: "quiet", "aria-label": label });
+    const count = quiet("Count", `Count the entities of ${name}`, () => this.#count(name, counted));
+    const drop = quiet("Delete", `Delete ${name}`, () => this.#delete(name));
     return h("li", null,
       h("a", { href: address }, name),
       counted,
@@ -196,11 +214,11 @@ export class TablesView extends HTMLElement {
   async #count(name, item) {
     try {
       const title = `Counting the entities of ${name}`;
-      const words = await progressDialog({ title, run: (progress) => countEntities(this.session.service, name, progress) });
-      if (words) {
-        this.counts.set(name, words);
-        item?.replaceChildren(words);
-        announce(`${name}: ${words}`);
+      const count = await progressDialog({ title, run: (progress) => countEntities(this.session.service, name, progress) });
+      if (count) {
+        this.counts.set(name, count);
+        item?.replaceChildren(count.text);
+        announce(`${name}: ${count.text}`);
       }
     } catch (error) {
       notify(describe(error), { kind: "error" });
@@ -219,7 +237,8 @@ customElements.define("tables-view", TablesView);
 async function countEntities(service, table, { report, signal }) {
   const progress = (/** @type {number} */ number) => report(number, null, `${countText(number)} so far`);
   if (service.extensions) {
-    return countText(await service.countEntities(table, { filter: "", signal, progress }));
+    const number = await service.countEntities(table, { filter: "", signal, progress });
+    return { number, text: countText(number) };
   }
   let [entities, partitions] = [0, 0];
   /** @type {string | null} */
@@ -239,5 +258,5 @@ async function countEntities(service, table, { report, signal }) {
     next = page.next;
     progress(entities);
   } while (next !== null);
-  return `${countText(entities)} in ${countText(partitions, "partition", "partitions")}`;
+  return { number: entities, text: `${countText(entities)} in ${countText(partitions, "partition", "partitions")}` };
 }

@@ -1,6 +1,7 @@
 // Dialogs, based on the browser's dialog element, which keeps the focus inside and restores it afterwards.
 
-import { h, replaceChildren, textInput, uniqueId } from "./dom.js";
+import { button, div, h, p, problemLine, textInput, uniqueId } from "./dom.js";
+import { place as placeAt } from "./menu.js";
 import { keepNotices } from "./notify.js";
 
 /**
@@ -8,18 +9,29 @@ import { keepNotices } from "./notify.js";
  */
 /** @typedef {{element: HTMLDialogElement, close: () => void, closed: Promise<void>}} Dialog */
 
+/** The account and the host that every confirmation names. */
+let place = "";
+
+/** Says which account on which host the page changes from now on. @param {string} text */
+export function namePlace(text) {
+  place = text;
+}
+
 /**
  * Opens a dialog. It closes when one of its actions has run, unless the action returns false. An error that an action
  * throws is shown in the dialog.
- * @param {{title: string, body: Node, actions: DialogAction[], wide?: boolean, cancel?: string,
- *   mayClose?: () => boolean | Promise<boolean>}} content `mayClose` decides whether the user can cancel the dialog
+ * @param {{title: string, body: HTMLElement, actions: DialogAction[], wide?: boolean, cancel?: string,
+ *   anchor?: HTMLElement, mayClose?: () => boolean | Promise<boolean>}} content `anchor` is the element next to which the
+ *   dialog opens. `mayClose` decides whether the user can cancel the dialog; by default, the user can, and is asked first
+ *   if typed text would be lost
  * @returns {Dialog}
  */
-export function openDialog({ title, body, actions, wide = false, cancel = "Cancel", mayClose }) {
+export function openDialog({ title, body, actions, wide = false, cancel = "Cancel", anchor, mayClose }) {
   const opener = document.activeElement;
+  const isUntouched = untouched(body);
   const heading = uniqueId("dialog");
-  const problem = h("p", { class: "problem", role: "alert" });
-  const element = h("dialog", { "aria-labelledby": heading, class: wide ? "wide" : null });
+  const problem = problemLine();
+  const element = h("dialog", { "aria-labelledby": heading, class: wide ? "wide" : anchor ? "anchored" : null });
   const buttons = actions.map((action) => {
     const type = action.kind === "danger" ? "button" : "submit";
     return h("button", { type, class: action.kind ?? null, onclick: () => run(action) }, action.label);
@@ -39,26 +51,23 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
     }
   };
   const leave = async () => {
-    if (!mayClose || (await mayClose())) {
+    if (mayClose ? await mayClose() : isUntouched() || (await askDiscard())) {
       element.close();
     }
   };
   // Browsers allow preventing only the first of two consecutive `cancel` events, so the Escape key is handled instead.
   const onLeave = (/** @type {Event} */ event) => {
     const isOwn = event instanceof KeyboardEvent ? event.key === "Escape" && !event.isComposing : event.target === element;
-    if (mayClose && !event.defaultPrevented && isOwn) {
+    if (!event.defaultPrevented && isOwn) {
       event.preventDefault();
       void leave();
     }
   };
   element.addEventListener("keydown", onLeave);
   element.addEventListener("cancel", onLeave);
-  const form = h("form", { method: "dialog", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
-    h("h2", { id: heading }, title),
-    h("div", { class: "dialog-body" }, body),
-    problem,
-    h("div", { class: "dialog-actions" }, buttons, h("button", { type: "button", onclick: () => leave() }, cancel)));
-  replaceChildren(element, form);
+  const safe = button(cancel, leave);
+  element.append(h("form", { method: "dialog", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
+    h("h2", { id: heading }, title), div("dialog-body", body), problem, div("dialog-actions", buttons, safe)));
   const closed = /** @type {Promise<void>} */ (new Promise((resolve) => {
     element.addEventListener("close", () => {
       keepNotices(element);
@@ -74,7 +83,48 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
   }));
   document.body.append(element);
   element.showModal();
+  if (anchor) placeAt(element, anchor);
+  // Pressing Enter must not lose anything.
+  if (actions.some(({ kind }) => kind === "danger") && !body.querySelector("input, select, textarea")) safe.focus();
   return { element, close: () => element.close(), closed };
+}
+
+/** Returns the content of all fields. @param {HTMLElement} body */
+export function contentOf(body) {
+  const fields = body.querySelectorAll("input:not([type=file]), textarea, select");
+  return Array.from(fields, (field) => JSON.stringify(/** @type {HTMLInputElement} */ (field).value)).join();
+}
+
+/** Returns a function that is true if the user has typed nothing that would be lost. @param {HTMLElement} body */
+function untouched(body) {
+  /** @type {Map<HTMLInputElement, string>} */
+  const first = new Map();
+  body.addEventListener("focusin", ({ target }) => {
+    const field = /** @type {HTMLInputElement} */ (target);
+    if (field.matches("input:not([type=checkbox], [type=radio]), textarea") && !first.has(field)) first.set(field, field.value);
+  });
+  return () => [...first].every(([field, text]) => !field.isConnected || field.value === text);
+}
+
+/** Asks whether the input of a dialog may be lost. */
+export function askDiscard() {
+  return ask("Discard your changes?", "They have not been saved.", "Discard", "danger");
+}
+
+/**
+ * Asks a question with one answer besides "Cancel".
+ * @param {string} title @param {string} text @param {string} label @param {"primary" | "danger"} kind
+ * @param {boolean} [isOfService]  whether the answer changes data, so that the question names the account and the host
+ */
+export async function ask(title, text, label, kind, isOfService = false) {
+  let yes = false;
+  const run = () => void (yes = true);
+  await openDialog({ title, body: div(null, p(null, text), isOfService && placeLine()), actions: [{ label, kind, run }] }).closed;
+  return yes;
+}
+
+function placeLine() {
+  return p("place", place);
 }
 
 /**
@@ -84,7 +134,7 @@ export function openDialog({ title, body, actions, wide = false, cancel = "Cance
 export async function confirmText({ title, text, expected, label, run }) {
   let isDone = false;
   const input = textInput();
-  const body = h("div", null, h("p", null, text), h("label", null, `Type ${expected} to confirm`, input));
+  const body = div(null, p(null, text), placeLine(), h("label", null, `Type ${expected} to confirm`, input));
   const confirm = async () => {
     if (input.value !== expected) {
       input.focus();
@@ -93,6 +143,6 @@ export async function confirmText({ title, text, expected, label, run }) {
     await run();
     isDone = true;
   };
-  await openDialog({ title, body, actions: [{ label, kind: "danger", run: confirm }] }).closed;
+  await openDialog({ title, body, actions: [{ label, kind: "danger", run: confirm }], mayClose: () => true }).closed;
   return isDone;
 }

@@ -1,5 +1,8 @@
 // Creates elements without markup: every text becomes a text node, so that no name or value can become an element.
 
+import { icon } from "./icons.js";
+
+/** @import { IconName } from "./icons.js" */
 /** @typedef {Node | string | null | undefined | false | Child[]} Child */
 
 /** Set as properties, because the attributes define only the initial state. */
@@ -66,6 +69,33 @@ function append(element, children) {
 export function replaceChildren(element, ...children) {
   element.replaceChildren();
   append(element, children);
+}
+
+/** Creates a block. @param {string | null} className @param {...Child} children */
+export function div(className, ...children) {
+  return h("div", { class: className }, children);
+}
+
+/** Creates a paragraph. @param {string | null} className @param {...Child} children */
+export function p(className, ...children) {
+  return h("p", { class: className }, children);
+}
+
+/**
+ * Creates a button that does not submit a form. With an icon, narrow toolbars show the icon alone; the label is then the
+ * tooltip.
+ * @param {string} label
+ * @param {(event: Event) => unknown} onclick
+ * @param {Record<string, unknown> & {icon?: IconName}} [attributes]
+ */
+export function button(label, onclick, { icon: name, ...attributes } = {}) {
+  const content = name ? [icon(name), h("span", null, label)] : label;
+  return h("button", { type: "button", title: name ? label : null, ...attributes, onclick }, content);
+}
+
+/** Creates the line in which a form or a view says what went wrong. It is invisible while it is empty. */
+export function problemLine() {
+  return h("p", { class: "problem", role: "alert" });
 }
 
 /**

@@ -1,6 +1,6 @@
 // Notices about events, which are shown temporarily and read out by screen readers.
 
-import { h } from "./dom.js";
+import { button, h } from "./dom.js";
 
 /** @typedef {{label: string, run: () => void}} NoticeAction */
 
@@ -22,25 +22,35 @@ export function announce(text) {
 }
 
 /**
- * Shows a notice. An error stays until the user dismisses it; other notices disappear after a few seconds.
+ * Shows a notice, and returns a function that removes it. An error stays until the user dismisses it, or until it no
+ * longer applies; other notices disappear after a few seconds.
  * @param {string} text
  * @param {{kind?: "info" | "error" | "success", action?: NoticeAction}} [options]
  */
 export function notify(text, { kind = "info", action } = {}) {
-  const close = () => notice.remove();
+  const close = () => {
+    notice.remove();
+  };
   const run = () => {
     close();
     action?.run();
   };
+  /** @type {HTMLElement} */
   const notice = h("div", { class: `notice ${kind}`, role: kind === "error" ? "alert" : "status" },
     h("span", null, text),
-    action ? h("button", { type: "button", onclick: run }, action.label) : null,
-    h("button", { type: "button", class: "quiet", "aria-label": "Dismiss", onclick: close }, "×"));
+    action ? button(action.label, run) : null,
+    button("×", close, { class: "quiet", "aria-label": "Dismiss" }));
   // A dialog covers everything outside it, so its notices are shown inside.
   (document.querySelector("dialog[open]:last-of-type") ?? notices).append(notice);
   if (kind !== "error") {
     setTimeout(close, SHOWN_MS);
   }
+  return close;
+}
+
+/** Removes the errors that were shown, because they no longer apply. */
+export function dismissErrors() {
+  document.querySelectorAll(".notice.error").forEach((notice) => notice.remove());
 }
 
 /**
