@@ -20,7 +20,7 @@ async function serverWithOrders(test, settings = {}) {
 const status = (page, text) => page.locator(".status").getByText(text, { exact: true }).waitFor();
 const waiting = (page, count) => status(page, `Waiting for changes \u00b7 ${count}`);
 
-// Waits until the server streams the changes to the page, and returns the position-independent texts of the lines.
+// Waits until the server streams the changes to the page.
 async function streaming(page, action) {
   const response = page.waitForResponse((response) => response.url().includes("Changesorders"));
   await action();
@@ -29,7 +29,10 @@ async function streaming(page, action) {
 
 async function lines(page) {
   const rows = await page.locator("tbody tr").all();
-  return Promise.all(rows.map(async (row) => (await row.locator("td").allTextContents()).slice(1).join(" ").trim()));
+  return Promise.all(rows.map(async (row) => {
+    const [, operation, partitionKey, rowKey, , json] = await row.locator("td").allTextContents();
+    return `${operation} ${partitionKey} ${rowKey} ${json}`.trim();
+  }));
 }
 
 test("changes appear as they happen, and after a pause", async (test) => {
@@ -63,6 +66,55 @@ test("changes appear as they happen, and after a pause", async (test) => {
   await waiting(page, "600 changes, of which the last 500 are shown");
   const shown = await lines(page);
   assert.deepEqual([shown.length, shown[0], shown.at(-1)], [500, "Put q 599 JSON", "Put q 100 JSON"]);
+});
+
+test("the changes begin where the user chose, with the old and new values, and lead to the entity and back", async (test) => {
+  const { server, orders } = await serverWithOrders(test);
+  await orders.createEntity({ partitionKey: "p", rowKey: "1", Total: 7, Note: "same" });
+  const page = await openExplorer(test, server, { hash: HASH, statuses: [400] });
+  await waiting(page, "0 changes");
+  await streaming(page, () => page.getByLabel("Begin").selectOption("From the oldest change"));
+  await waiting(page, "3 changes");
+  await orders.updateEntity({ partitionKey: "p", rowKey: "1", Total: 8 }, "Merge");
+  await waiting(page, "4 changes");
+  const values = page.locator("tbody tr").first().locator(".values");
+  assert.equal(await values.innerText(), "Total Int32: 7 Int32: 8");
+  assert.deepEqual([await values.locator("del").innerText(), await values.locator("ins").innerText()], ["Int32: 7", "Int32: 8"]);
+  await orders.deleteEntity("p", "1");
+  await waiting(page, "5 changes");
+  assert.equal(await values.innerText(), "Note String: same\nTotal Int32: 8");
+  await assertAccessible(page, "values");
+
+  await page.getByRole("textbox", { name: "Filter" }).fill("Entity_Total gt 7");
+  await streaming(page, () => page.getByRole("textbox", { name: "Filter" }).press("Enter"));
+  await waiting(page, "1 change");
+  await page.getByRole("textbox", { name: "Filter" }).fill("Entity_Total gtt 7");
+  await page.getByRole("textbox", { name: "Filter" }).press("Enter");
+  await page.getByRole("alert").filter({ hasText: "400" }).or(page.getByRole("alert").filter({ hasText: "501" })).waitFor();
+
+  await page.getByRole("textbox", { name: "Filter" }).fill("Entity_RowKey eq 'old'");
+  await streaming(page, () => page.getByRole("textbox", { name: "Filter" }).press("Enter"));
+  await waiting(page, "1 change");
+  await page.getByRole("link", { name: "old", exact: true }).click();
+  await page.getByRole("gridcell", { name: "old", exact: true }).waitFor();
+  await page.goBack();
+  await waiting(page, "0 changes");
+});
+
+test("a list that was scrolled stays where it is when changes arrive", async (test) => {
+  const { server, orders } = await serverWithOrders(test);
+  const page = await openExplorer(test, server, { hash: HASH });
+  await waiting(page, "0 changes");
+  const insert = (from) => orders.submitTransaction(Array.from({ length: 60 }, (_, at) => ["create", { partitionKey: "q", rowKey: `${from + at}` }]));
+  await insert(100);
+  await waiting(page, "60 changes");
+  const region = page.getByRole("region", { name: "Changes, the latest first" });
+  await region.evaluate((element) => element.scrollTo(0, 500));
+  const row = page.getByRole("cell", { name: "130", exact: true });
+  const { y } = await row.boundingBox();
+  await insert(200);
+  await waiting(page, "120 changes");
+  assert.ok(Math.abs((await row.boundingBox()).y - y) < 1, "the line has not moved");
 });
 
 test("a signature for the table is enough", async (test) => {

@@ -120,12 +120,13 @@ export class TableService extends EventTarget {
   /**
    * Streams the changes of a table, until the server ends the stream. This needs a server that keeps its log.
    * @param {string} table
-   * @param {{after: string, signal: AbortSignal, opened: () => void}} options `after` is the position to continue from;
-   *   empty for changes from now on. `opened` is called when the server has begun to stream
+   * @param {{after: string, filter: string, signal: AbortSignal, opened: () => void}} options `after` is the position to
+   *   continue from. If it is empty, the stream begins at the lower bound of a key in `filter`, or with the next change.
+   *   `opened` is called when the server has begun to stream
    * @returns {AsyncGenerator<ServerEvent>}
    */
-  async *streamChanges(table, { after, signal, opened }) {
-    const url = this.#url(`/${encodeURIComponent(`$Changes${table}`)}()`);
+  async *streamChanges(table, { after, filter, signal, opened }) {
+    const url = this.#url(`/${encodeURIComponent(`$Changes${table}`)}()`, { $filter: filter || undefined });
     const headers = { Accept: "text/event-stream", ...(after && { "Last-Event-ID": after }) };
     try {
       const response = await this.#open(url, { headers, signal });
