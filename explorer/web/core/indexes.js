@@ -1,6 +1,7 @@
 // The indexes of a table (docs/extensions.md): changes of the list, the state of indexes that are being built, and the
 // tables that list entities in the order of an index.
 
+import { Unreachable } from "./errors.js";
 import { wait } from "./wait.js";
 
 /** @import { TableService } from "./client.js" */
@@ -23,17 +24,21 @@ export async function changeIndexes(service, table, change) {
 }
 
 /**
- * Yields the indexes of a table, and again while one of them is being built.
+ * Yields the indexes of a table, and again while one of them is being built, even if the server is unreachable for a while.
  * @param {TableService} service
  * @param {string} table
  * @param {AbortSignal} signal
  * @returns {AsyncGenerator<TableIndex[], void, void>}
  */
 export async function* watchIndexes(service, table, signal) {
+  let isFirst = true;
   for (;;) {
-    const indexes = await service.getIndexes(table, signal);
-    yield indexes;
-    if (indexes.every(({ isReady }) => isReady)) return;
+    const indexes = await service.getIndexes(table, signal).catch((error) => {
+      if (isFirst || !(error instanceof Unreachable)) throw error;
+    });
+    if (indexes) yield indexes;
+    if (indexes?.every(({ isReady }) => isReady)) return;
+    isFirst = false;
     await wait(POLL_MS, signal);
   }
 }
