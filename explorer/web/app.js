@@ -104,7 +104,9 @@ export class App extends HTMLElement {
       onDevelopment: async () => this.#enter(await developmentService(this.settings)),
     });
     document.title = "Sign in – Rowhouse explorer";
-    this.#place(h("section", { class: "card" }, h("h1", null, "Sign in"), form));
+    const known = rememberedAccounts().map((signIn) => button(signIn.account, () => this.#switchTo(signIn)));
+    const group = h("div", { class: "toolbar", role: "group", "aria-label": "Remembered accounts" }, known);
+    this.#place(h("section", { class: "card" }, h("h1", null, "Sign in"), known.length > 0 && group, form));
   }
 
   #showHeader() {
@@ -170,7 +172,7 @@ export class App extends HTMLElement {
   /** @param {TableService} service */
   #switch(service) {
     // The view of the former account may not exist in this one.
-    history.pushState(null, "", "#/");
+    if (this.session) history.pushState(null, "", "#/");
     this.banner.hidden = true;
     this.#enter(service);
   }

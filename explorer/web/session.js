@@ -109,7 +109,8 @@ function hostOf({ hostname, port }) {
  * @param {unknown} error
  */
 export function describeRefusal({ account, credential }, error) {
-  if (!(error instanceof ServiceError) || error.code !== "AuthenticationFailed") {
+  // What the server says is more precise than what can be determined here.
+  if (!(error instanceof ServiceError) || error.code !== "AuthenticationFailed" || error.reason) {
     return describe(error);
   }
   const advice =

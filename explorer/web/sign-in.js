@@ -50,7 +50,7 @@ export class SignInForm extends HTMLElement {
     });
     this.isKept = checkbox("Stay signed in while this tab is open");
     const onchange = () => (this.isWithSecret.input.disabled = !this.isRemembered.input.checked);
-    this.isRemembered = checkbox("Remember the account in this browser", { onchange });
+    this.isRemembered = checkbox("Remember the name in this browser", { onchange });
     this.isWithSecret = checkbox("Remember the credential as well, unencrypted", { disabled: true });
     this.problem = problemLine();
     this.fields = h("div");

@@ -6,7 +6,7 @@ import { openBrowser } from "../support/browser.js";
 import { startServer } from "../support/server.js";
 
 const REQUESTS_MAX = 4;
-const BYTES_MAX = 60_000;
+const BYTES_MAX = 45_000;
 const TABLE_REQUESTS_MAX = 6;
 const TABLE_BYTES_MAX = 120_000;
 

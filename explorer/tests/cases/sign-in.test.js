@@ -215,3 +215,36 @@ test("the key is in no request and no URL", async (test) => {
     assert.ok(!page.url().includes(form), "the key is in the URL");
   }
 });
+
+test("an account is remembered if the user asks, and its credential only if the user asks for that as well", async (test) => {
+  const server = await serverWith(test, { ownAccount: true });
+  const { account, key } = server;
+  const page = await openExplorer(test, server);
+  const stored = () => page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }));
+  const known = page.getByRole("group", { name: "Remembered accounts" }).getByRole("button", { name: account });
+  await page.getByLabel("Remember the name in this browser").check();
+  await signIn(page, { kind: "Account and key", account, secret: key });
+  await tableLink(page).waitFor();
+  assert.ok((await stored()).includes(account) && !(await stored()).includes(key));
+
+  await page.reload();
+  await known.click();
+  const dialog = page.getByRole("dialog", { name: `Sign in to ${account}` });
+  assert.equal(await dialog.getByLabel("Account", { exact: true }).inputValue(), account);
+  await dialog.getByLabel("Account key").fill(key);
+  await dialog.getByLabel("Remember the name in this browser").check();
+  await dialog.getByLabel("Remember the credential as well").check();
+  await dialog.getByRole("button", { name: "Sign in", exact: true }).click();
+  await tableLink(page).waitFor();
+  assert.ok((await stored()).includes(key));
+
+  await page.reload();
+  await known.click();
+  await tableLink(page).waitFor();
+  await page.getByRole("button", { name: account }).click();
+  await page.getByRole("menuitem", { name: `Forget ${account}` }).click();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  assert.ok(!(await stored()).includes(key));
+  assert.equal(await known.count(), 0);
+});
