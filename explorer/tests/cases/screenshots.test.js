@@ -40,7 +40,7 @@ function orders() {
 }
 
 async function shopServer(test) {
-  const server = await startServer();
+  const server = await startServer({ options: ["--extensions", "--keep-log", "1h"] });
   test.after(() => server.stop());
   for (const name of ["customers", "inventory", "sessions", "telemetry2026"]) {
     await server.createTable(name);
@@ -67,8 +67,31 @@ async function showData(page) {
   assert.ok(top < SIZE.height / 2, `the first entity ends at ${top} px, below the upper half`);
 }
 
+async function showChanges(page) {
+  await page.getByLabel("Begin").selectOption("From the oldest change");
+  await page.getByText("61 changes").waitFor();
+}
+
+const heading = (name) => (page) => page.getByRole("heading", { name, exact: true }).waitFor();
+
+// The pages of docs/explorer.md, each with what shows that it is complete.
+const LARGE_ORDERS = `#/t/orders?filter=${encodeURIComponent("Total gt 350.0")}`;
 const PICTURES = {
-  entities: { hash: `#/t/orders?filter=${encodeURIComponent("Total gt 350.0")}`, show: showData },
+  entities: { hash: LARGE_ORDERS, show: showData },
+  cell: {
+    hash: LARGE_ORDERS,
+    async show(page) {
+      await showEntities(page);
+      await page.getByRole("gridcell", { name: "Deliver to the back door" }).first().dblclick();
+      await page.getByRole("dialog").waitFor();
+    },
+  },
+  tables: { hash: "#/", show: (page) => page.getByText("5 tables").waitFor() },
+  changes: { hash: "#/t/orders/changes", show: showChanges },
+  access: { hash: "#/t/orders/access", show: heading("Stored access policies") },
+  settings: { hash: "#/t/orders/settings", show: (page) => page.getByRole("button", { name: "Add index" }).waitFor() },
+  account: { hash: "#/account", show: (page) => page.getByRole("heading", { name: "CORS" }).waitFor() },
+  dark: { hash: LARGE_ORDERS, show: showData, colorScheme: "dark" },
 };
 
 // An empty page has few colours.
