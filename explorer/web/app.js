@@ -75,7 +75,7 @@ export class App extends HTMLElement {
   /** @param {HTMLElement} view @param {HTMLElement | null} [side] @param {HTMLElement | null} [head] */
   #place(view, side = null, head = null) {
     document.getElementById("loading")?.remove();
-    replaceChildren(this.main, head, view);
+    replaceChildren(this.main, div("page", head, view));
     replaceChildren(this.side, side);
   }
 

@@ -43,7 +43,7 @@ test("a double click on a cell edits its value with its type, and undo restores 
   await page.getByRole("dialog").getByText(/cannot be converted to Int32/).waitFor();
   await page.keyboard.press("Escape");
   await closed(page);
-  await page.getByRole("row").filter({ hasText: "second" }).getByRole("gridcell", { name: "5" }).dblclick();
+  await page.getByRole("row").filter({ hasText: "second" }).getByRole("gridcell", { name: "5", exact: true }).dblclick();
   await value(page, "n").fill("five");
   await page.keyboard.press("Enter");
   await page.getByRole("dialog").getByText(/digits only/).waitFor();

@@ -97,6 +97,9 @@ export class EntitiesView extends HTMLElement {
       this.#grid,
       div("entities-end", div("entities-foot", this.#status, loadAll, countAll, stop), this.#explain),
     );
+    const onFiles = (/** @type {File[]} */ files) => void (this.#may("add") && this.#import(files));
+    // The head of the table accepts files as well.
+    if (this.#may("add")) acceptFiles(this.parentElement ?? this, onFiles);
     addEventListener("keydown", this.#onKey);
     this.#session.service.addEventListener("reachable", this.#onReachable);
     this.#start(this.#loader);
@@ -194,7 +197,6 @@ export class EntitiesView extends HTMLElement {
       this.#grid.addEventListener(kind, (event) => handle(/** @type {CustomEvent} */ (event).detail));
     }
     this.#grid.addEventListener("scroll", () => this.#loader.ask());
-    if (this.#may("add")) acceptFiles(this, (files) => void (this.#may("add") && this.#import(files)));
   }
 
   /** @param {() => unknown} run */
