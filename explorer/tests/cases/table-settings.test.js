@@ -62,7 +62,7 @@ test("the retention of a table is shown, and changed after a confirmation", asyn
   const page = await openExplorer(test, server, { hash: HASH, prepare: keepNotices });
   const sent = bodiesOf(page);
   await page.getByRole("navigation", { name: "Table" }).getByRole("link", { name: "Settings" }).click();
-  await page.getByRole("heading", { name: "Settings of orders" }).waitFor();
+  await page.getByRole("heading", { name: "Retention" }).waitFor();
   const card = region(page, "Retention");
   const mode = card.getByLabel("Entities expire");
   assert.equal(await mode.inputValue(), "off");
