@@ -53,7 +53,7 @@ export class SignInForm extends HTMLElement {
     this.isRemembered = checkbox("Remember the name in this browser", { onchange });
     this.isWithSecret = checkbox("Remember the credential as well, unencrypted", { disabled: true });
     this.problem = problemLine();
-    this.fields = h("div");
+    this.fields = div(null);
   }
 
   connectedCallback() {

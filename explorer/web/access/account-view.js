@@ -45,8 +45,7 @@ export class AccountView extends HTMLElement {
         service.may("properties") && card("Service properties", propertiesForm(service)),
         service.may("query", METRICS_TABLE) && card("Requests in the last 24 hours", onDemand(service, "Show requests", usage)),
         hasSecondary && card("Replication", onDemand(service, "Show replication status", replication)),
-        settings.load && service.may("sign") && card("Load of the cluster", onDemand(service, "Show load", clusterLoad))),
-    );
+        settings.load && service.may("sign") && card("Load of the cluster", onDemand(service, "Show load", clusterLoad))));
   }
 }
 
@@ -148,7 +147,7 @@ function usageOf(entities) {
  * @returns {HTMLElement}
  */
 function propertiesForm(service) {
-  const place = h("div");
+  const place = div(null);
   const load = async () => propertiesFields(service, await service.getProperties(), show);
   const show = () => replaceChildren(place, loaded(service, load));
   show();

@@ -29,7 +29,7 @@ export function card(title, content) {
  * @param {() => Promise<HTMLElement>} load
  */
 export function loaded(service, load) {
-  const place = h("div");
+  const place = div(null);
   const run = async () => {
     service.removeEventListener("reachable", again);
     replaceChildren(place, h("p", { role: "status" }, "Loading…"));
@@ -107,7 +107,7 @@ export function letterField(title, options, checked) {
 export function listEditor({ create, blank, label, none, itemsMax }) {
   /** @type {ItemFields<T>[]} */
   let rows = [];
-  const list = h("div");
+  const list = div(null);
   const empty = h("p", null, none);
   const update = () => {
     rows.forEach(({ title }, at) => title?.(at + 1));

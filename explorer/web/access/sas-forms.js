@@ -51,7 +51,7 @@ function sasForm(service, path, { before, after }, sign) {
   const protocol = dropDown([["", "HTTPS and HTTP"], ["https", "HTTPS only"]]);
   const ipRange = textInput({ placeholder: "any" });
   const problem = problemLine();
-  const result = h("div");
+  const result = div(null);
   const { endpoint } = service;
   const make = async (/** @type {Event} */ event) => {
     event.preventDefault();

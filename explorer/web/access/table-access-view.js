@@ -38,8 +38,7 @@ export class TableAccessView extends HTMLElement {
       this,
       div("cards",
         card("Shared access signature", form?.element ?? noKey()),
-        card("Stored access policies", editor ?? p(null, NEEDS_KEY))),
-    );
+        card("Stored access policies", editor ?? p(null, NEEDS_KEY))));
   }
 }
 

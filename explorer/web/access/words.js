@@ -65,8 +65,7 @@ export function tableSasInWords(sas, policy, now) {
  */
 export function accountSasInWords(sas, account, now) {
   const rights = ACCOUNT_RIGHTS.filter(
-    ({ type, letters }) => sas.resourceTypes.includes(type) && [...letters].some((letter) => sas.permissions.includes(letter)),
-  );
+    ({ type, letters }) => sas.resourceTypes.includes(type) && [...letters].some((letter) => sas.permissions.includes(letter)));
   const nothing =
     rights.length === 0
       ? "no permission applies to any of the resource types"

@@ -46,6 +46,5 @@ export function openCellMenu(opener, entity, column, { filter, run, open, json, 
       { label: openLabel, run: open },
       { label: "Show entity as JSON", run: json },
     ],
-    name,
-  );
+    name);
 }

@@ -1,7 +1,7 @@
 // The dialog that shows, hides and moves columns, and the menu of a column. Must not depend on entities.
 
 import { openDialog } from "../ui/dialog.js";
-import { checkbox, h, replaceChildren } from "../ui/dom.js";
+import { button, checkbox, div, h, replaceChildren } from "../ui/dom.js";
 import { openMenu } from "../ui/menu.js";
 import { announce } from "../ui/notify.js";
 import { isKey } from "./columns.js";
@@ -27,8 +27,7 @@ export function openColumns(columns, { changed, reset }) {
         disabled: isKey(column.kind),
         onclick: () => move(column, by),
       },
-      by < 0 ? "\u2191" : "\u2193",
-    );
+      by < 0 ? "\u2191" : "\u2193");
   const draw = () =>
     replaceChildren(
       list,
@@ -37,15 +36,11 @@ export function openColumns(columns, { changed, reset }) {
           columns.hide(column.name, !column.hidden);
           changed();
         };
-        return h(
-          "li",
-          null,
+        return h("li", null,
           checkbox(name(column), { checked: !column.hidden, onchange: toggle }),
           moveButton(column, -1),
-          moveButton(column, 1),
-        );
-      }),
-    );
+          moveButton(column, 1));
+      }));
   /** @param {Column} column @param {-1 | 1} by */
   const move = (column, by) => {
     const target = columns.all[columns.all.indexOf(column) + by];
@@ -53,8 +48,7 @@ export function openColumns(columns, { changed, reset }) {
     changed();
     draw();
     const again = [...list.querySelectorAll("button")].find(
-      ({ dataset }) => dataset["column"] === column.name && dataset["by"] === String(by),
-    );
+      ({ dataset }) => dataset["column"] === column.name && dataset["by"] === String(by));
     again?.focus();
     announce(`${name(column)} is now column ${columns.all.indexOf(column) + 1}`);
   };
@@ -71,18 +65,12 @@ export function openColumns(columns, { changed, reset }) {
     },
   });
   draw();
-  const body = h(
-    "div",
-    null,
+  const body = div(null,
     local,
-    h(
-      "div",
-      { class: "toolbar" },
-      h("button", { type: "button", onclick: () => all(false) }, "Show all"),
-      h("button", { type: "button", onclick: () => all(true) }, "Hide all properties"),
-    ),
-    list,
-  );
+    div("toolbar",
+      button("Show all", () => all(false)),
+      button("Hide all properties", () => all(true))),
+    list);
   openDialog({ title: "Columns", body, cancel: "Close", actions: [{ label: "Reset", run: reset }] });
 }
 

@@ -40,8 +40,7 @@ export function readLayout(text) {
   layout.hidden = names(raw.hidden);
   if (Array.isArray(raw.widths)) {
     layout.widths = raw.widths.filter(
-      (/** @type {any} */ pair) => Array.isArray(pair) && typeof pair[0] === "string" && Number.isFinite(pair[1]),
-    );
+      (/** @type {any} */ pair) => Array.isArray(pair) && typeof pair[0] === "string" && Number.isFinite(pair[1]));
   }
   layout.local = raw.local === true;
   return layout;

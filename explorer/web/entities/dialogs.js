@@ -140,8 +140,7 @@ export async function askConflict({ loaded, mine, theirs, projected }) {
   const list = differences(loaded, mine ?? loaded, theirs, projected);
   /** @type {Map<string, Choice>} */
   const choices = new Map(
-    list.map((difference) => [difference.name, !difference.mineChanged && difference.theirsChanged ? "theirs" : "mine"]),
-  );
+    list.map((difference) => [difference.name, !difference.mineChanged && difference.theirsChanged ? "theirs" : "mine"]));
   /** @type {{write: Entity | null} | {take: Entity} | null} */
   let answer = null;
   const chosen = () => {

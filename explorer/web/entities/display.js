@@ -19,8 +19,7 @@ const LOCAL = new Intl.DateTimeFormat("sv", {
 const UNSAFE = new RegExp(
   "[\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]" +
     "|[\\ud800-\\udbff](?![\\udc00-\\udfff])|(?<![\\ud800-\\udbff])[\\udc00-\\udfff]",
-  "g",
-);
+  "g");
 
 /** @param {string} character */
 function picture(character) {
@@ -35,8 +34,7 @@ const JOINED_EMOJI = /(?:\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]?\u
 /** Replaces unsafe characters in JSON by escape sequences. Line breaks stay. @param {string} json */
 export function escapeUnsafe(json) {
   return replaceUnsafe(json, (character) =>
-    character === "\n" ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+    character === "\n" ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** @param {string} text @param {(character: string) => string} write */

@@ -77,15 +77,12 @@ class PropertyRows {
     this.readOnly = mode === "read";
     this.keepProperties = keepProperties;
     const add = () => this.#add("", { type: "Edm.String", text: "" }, true).querySelector("input")?.focus();
-    this.element = h(
-      "fieldset",
-      { class: "properties" },
+    this.element = h("fieldset", { class: "properties" },
       h("legend", null, "Properties"),
       offered.size > 0 ? h("small", null, "Properties left empty are not added.") : null,
       this.#list,
       this.#problem,
-      this.readOnly ? null : button("Add property", add),
-    );
+      this.readOnly ? null : button("Add property", add));
     for (const [name, value] of entity.properties) this.#add(name, value, mode === "new");
     for (const [name, type] of [...offered].slice(0, OFFERED_MAX)) this.#add(name, { type, text: "" }, false, true);
     if (mode === "read" && entity.properties.size === 0) this.#list.append("No properties.");
@@ -113,14 +110,11 @@ class PropertyRows {
     relabel();
     const shown =
       input ?? h("span", { class: "property-name", dir: "auto", title: visibleText(first, 255) }, visibleText(first, 255));
-    const element = h(
-      "div",
-      { class: "property-row", role: "group", "aria-label": visibleText(first, 60) || "New property" },
+    const element = h("div", { class: "property-row", role: "group", "aria-label": visibleText(first, 60) || "New property" },
       shown,
       field.select,
       field.element,
-      remove,
-    );
+      remove);
     /** @type {PropertyRow} */
     const row = { element, name, field };
     this.#rows.push(row);

@@ -95,8 +95,7 @@ export class EntitiesView extends HTMLElement {
       this.#query,
       toolsOf(this.#buttons),
       this.#grid,
-      div("entities-end", div("entities-foot", this.#status, loadAll, countAll, stop), this.#explain),
-    );
+      div("entities-end", div("entities-foot", this.#status, loadAll, countAll, stop), this.#explain));
     const onFiles = (/** @type {File[]} */ files) => void (this.#may("add") && this.#import(files));
     // The head of the table accepts files as well.
     if (this.#may("add")) acceptFiles(this.parentElement ?? this, onFiles);

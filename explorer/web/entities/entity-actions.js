@@ -96,8 +96,7 @@ export class EntityActions {
         save,
         keepProperties: projected,
         ...(projected ? { note: PROJECTION_NOTE } : {}),
-      }),
-    );
+      }));
   }
 
   /**
@@ -159,8 +158,7 @@ export class EntityActions {
       if (theirs === null) {
         if (projected || !mine)
           throw new Error(
-            "Someone else deleted the entity. Only some of its properties were loaded, so it cannot be inserted again.",
-          );
+            "Someone else deleted the entity. Only some of its properties were loaded, so it cannot be inserted again.");
         const text = `Someone else deleted ${entityName(mine)}. Insert it again with your changes?`;
         const again = await ask("The entity was deleted by someone else", text, "Insert again", "primary", true);
         return again && this.#solve("add", { before: null, after: mine }, loader, Date.now());
@@ -234,8 +232,7 @@ export class EntityActions {
           const kind = edit.value ? "merge" : "replace";
           return { operation: { kind, entity, etag: before.etag }, pair: { before, after } };
         },
-        loader,
-      );
+        loader);
     this.host.refocus();
   }
 
@@ -254,8 +251,7 @@ export class EntityActions {
     if (outcome.pairs.length > 0) this.#done({ verb, pairs: outcome.pairs, projected: loader.projected }, loader);
     if (outcome.failed.length === 0 && outcome.left === 0) return;
     const again = await showReport(`Some entities were not ${PAST[verb].toLowerCase()}`, outcome, (failure) =>
-      this.#solve(verb, failure.step.pair, loader, undefined, failure),
-    );
+      this.#solve(verb, failure.step.pair, loader, undefined, failure));
     const theirs = again.flatMap((failure) => failure.theirs ?? []);
     if (theirs.length > 0) await this.#writeAll(verb, theirs, stepOf, loader);
   }

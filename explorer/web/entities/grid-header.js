@@ -47,8 +47,7 @@ export class Header {
     this.#structure = frame.structure;
     this.#types = types;
     fitCells(this.element, this.cells, cellCount(frame), () =>
-      h("div", { class: "grid-cell header-cell", role: "columnheader", tabindex: "-1" }),
-    );
+      h("div", { class: "grid-cell header-cell", role: "columnheader", tabindex: "-1" }));
     this.cells.forEach((cell, place) => {
       layOut(cell, frame, place);
       const column = frame.columns[columnAt(frame, place) - 1];
@@ -120,8 +119,7 @@ function writeHeader(cell, column, sort) {
     " ",
     tag && h("span", { class: "type-tag" }, tag),
     direction !== "none" && h("span", { "aria-hidden": "true" }, direction === "ascending" ? "\u2191" : "\u2193"),
-    h("span", { class: "resizer" }),
-  );
+    h("span", { class: "resizer" }));
 }
 
 /** @param {HTMLElement} cell */

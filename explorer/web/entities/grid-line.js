@@ -155,8 +155,7 @@ export class Line {
   #arrange(frame) {
     this.#structure = frame.structure;
     fitCells(this.element, this.cells, cellCount(frame), () =>
-      h("div", { class: "grid-cell", role: "gridcell", tabindex: "-1" }),
-    );
+      h("div", { class: "grid-cell", role: "gridcell", tabindex: "-1" }));
     this.cells.forEach((cell, place) => layOut(cell, frame, place));
     this.cells[0]?.classList.add("select-cell");
     this.cells[0]?.setAttribute("aria-label", this.#selected ? "Selected" : "Not selected");
@@ -196,8 +195,7 @@ function write(cell, text, tag, mark) {
     cell,
     tag && [h("span", { class: "type-tag" }, tag), " "],
     text,
-    mark && [text && " ", h("span", { class: "value-mark" }, mark)],
-  );
+    mark && [text && " ", h("span", { class: "value-mark" }, mark)]);
 }
 
 /** @param {HTMLElement} cell @param {Entity} entity @param {Column} column @param {boolean} local */

@@ -42,8 +42,7 @@ export function showTail(tail, loader, actions) {
     replaceChildren(
       tail,
       problem,
-      isMistake ? button("Correct the filter", edit) : button("Try again", again),
-    );
+      isMistake ? button("Correct the filter", edit) : button("Try again", again));
   } else if (state === "paused") {
     replaceChildren(tail, p(null, "There may be more entities."), button("Load more", again));
   } else if (state === "complete" && isEmpty) {
@@ -54,7 +53,6 @@ export function showTail(tail, loader, actions) {
       div("toolbar",
         hasFilter && button("Show all entities", everything),
         !hasFilter && add && button("Add an entity", add),
-        !hasFilter && importFiles && button("Import a file", importFiles)),
-    );
+        !hasFilter && importFiles && button("Import a file", importFiles)));
   } else replaceChildren(tail, state === "loading" ? "Loading\u2026" : "");
 }

@@ -1,7 +1,7 @@
 // <entity-grid>: shows any number of entities with only as many elements as fit on the screen, and reports user actions
 // as events. No work here is proportional to the number of loaded entities. Must not depend on the service.
 
-import { h } from "../ui/dom.js";
+import { div, h } from "../ui/dom.js";
 import { fitColumns } from "./column-fit.js";
 import { Header } from "./grid-header.js";
 import { Selection, command, lineAfter } from "./grid-keys.js";
@@ -41,7 +41,7 @@ export class EntityGrid extends HTMLElement {
   #scheduled = false;
   #observer = new ResizeObserver(() => this.#schedule());
   #body = h("div", { class: "grid-body", role: "rowgroup" });
-  tail = h("div", { class: "grid-tail" });
+  tail = div("grid-tail");
   #header = new Header({
     resize: (name, width) => {
       this.#columns.resize(name, width);
@@ -76,8 +76,7 @@ export class EntityGrid extends HTMLElement {
       onmouseover: (/** @type {Event} */ event) => this.#titleOf(event.target),
     },
     h("div", { class: "grid-header", role: "rowgroup" }, this.#header.element),
-    this.#body,
-  );
+    this.#body);
 
   constructor() {
     super();

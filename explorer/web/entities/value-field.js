@@ -2,7 +2,7 @@
 
 import { EDM_TYPES, asType, fromBytes, fromHex, readValue, toBytes, toHex } from "../core/edm.js";
 import { describe } from "../core/errors.js";
-import { dropDown, h, replaceChildren, textInput, uniqueId } from "../ui/dom.js";
+import { button, div, dropDown, h, replaceChildren, textInput, uniqueId } from "../ui/dom.js";
 import { binarySize, convert, isJson, localTime, restoreLineEndings, shortType, visibleText } from "./display.js";
 import { openJson } from "./json-view.js";
 
@@ -30,7 +30,7 @@ const stringField = (value, attributes) => {
   const isMarked = marked !== value.text && marked.replace(/\u21b5/g, "\n") !== value.text && value.text.length <= 2000;
   const note = isMarked ? h("small", null, `With invisible characters shown: ${marked}`) : null;
   const show = () => openJson("The value as JSON", read());
-  const json = isJson(value.text) ? h("button", { type: "button", onclick: show }, "Show as JSON") : null;
+  const json = isJson(value.text) ? button("Show as JSON", show) : null;
   const parts = [area, json, note].filter((part) => part !== null);
   return { parts, input: area, read: () => ({ type: "Edm.String", text: read() }) };
 };
@@ -39,8 +39,7 @@ const stringField = (value, attributes) => {
 const booleanField = (value, attributes) => {
   const select = dropDown(
     [value.text === "" ? ["", "not set"] : null, ["true", "true"], ["false", "false"]],
-    { ...attributes, disabled: attributes["readonly"] === true, value: value.text },
-  );
+    { ...attributes, disabled: attributes["readonly"] === true, value: value.text });
   return { parts: [select], input: select, read: () => readValue("Edm.Boolean", select.value) };
 };
 
@@ -61,8 +60,8 @@ const guidField = (value, attributes) => {
     bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
     setText(field.input, toHex(bytes).replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-"));
   };
-  const button = h("button", { type: "button", onclick: make }, "New Guid");
-  return attributes["readonly"] ? field : { ...field, parts: [field.input, button] };
+  const generate = button("New Guid", make);
+  return attributes["readonly"] ? field : { ...field, parts: [field.input, generate] };
 };
 
 /** @param {HTMLInputElement | HTMLTextAreaElement} input @param {string} text */
@@ -121,7 +120,7 @@ const binaryField = (value, attributes) => {
       size.textContent = "";
     }
   });
-  const download = h("button", { type: "button", onclick: () => ifValid(saveFile) }, "Download");
+  const download = button("Download", () => ifValid(saveFile));
   const chooser = h("input", { type: "file", hidden: true, "aria-label": "File to load" });
   chooser.addEventListener("change", async () => {
     const [file] = chooser.files ?? [];
@@ -129,11 +128,11 @@ const binaryField = (value, attributes) => {
     show(new Uint8Array(await file.arrayBuffer()));
     area.dispatchEvent(new Event("input", { bubbles: true }));
   });
-  const load = h("button", { type: "button", onclick: () => chooser.click() }, "Load file");
+  const load = button("Load file", () => chooser.click());
   show(toBytes(value.text));
   const parts = [
     area,
-    h("div", { class: "binary-tools" }, format, download, attributes["readonly"] ? null : [load, chooser], size),
+    div("binary-tools", format, download, attributes["readonly"] ? null : [load, chooser], size),
   ];
   return { parts, input: area, read: () => ({ type: "Edm.Binary", text: fromBytes(bytes()) }) };
 };
@@ -170,7 +169,7 @@ export class TypedField {
    */
   #origin;
   #shown = "";
-  #holder = h("div", { class: "value-parts" });
+  #holder = div("value-parts");
   #message = h("p", { class: "problem", id: uniqueId("value"), "aria-live": "polite" });
 
   /** @param {Value} value @param {{label: () => string, readOnly?: boolean, isOptional?: boolean}} options */
@@ -182,7 +181,7 @@ export class TypedField {
     this.#origin = value;
     const attributes = { value: value.type, disabled: readOnly, onchange: () => this.#changeType() };
     this.select = dropDown(EDM_TYPES.map((type) => [type, shortType(type)]), attributes);
-    this.element = h("div", { class: "value-field" }, this.#holder, this.#message);
+    this.element = div("value-field", this.#holder, this.#message);
     this.#holder.addEventListener("input", () => this.check());
     this.#field = this.#show(value);
     this.relabel();

@@ -7,7 +7,7 @@ import { describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
 import { checkFilter } from "../query/filter-text.js";
 import { openDialog } from "../ui/dialog.js";
-import { checkbox, h, uniqueId } from "../ui/dom.js";
+import { checkbox, div, h, uniqueId } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { CsvWriter, writeLine } from "./formats.js";
@@ -48,13 +48,10 @@ export async function openExport({ service }, shown) {
     ["shown", `Displayed properties (${numberText(names.length)}), in their current order`],
   ]);
   const timestamps = checkbox("Include Timestamp and ETag (ignored by imports)");
-  const note = h(
-    "p",
-    { class: "hint" },
+  const note = h("p", { class: "hint" },
     "CSV has two columns for each property: its value and its type. Strings are written unchanged, so that an import " +
-      "restores them. A spreadsheet may interpret a string that begins with =, +, - or @ as a formula.",
-  );
-  const body = h("div", { class: "moving" }, what.element, format.element, properties.element, timestamps, note);
+      "restores them. A spreadsheet may interpret a string that begins with =, +, - or @ as a formula.");
+  const body = div("moving", what.element, format.element, properties.element, timestamps, note);
   /** @type {Options | null} */
   let options = null;
   const choose = () => {

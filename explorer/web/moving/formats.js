@@ -200,8 +200,7 @@ const ANNOTATION = "@odata.type";
 const MEMBER = new RegExp(
   String.raw`\s*"([^"\\\0-\x1f]*(?:\\.[^"\\\0-\x1f]*)*)"\s*:\s*(?:"([^"\\\0-\x1f]*(?:\\.[^"\\\0-\x1f]*)*)"` +
     String.raw`|(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)|(true|false|null))\s*([,}])`,
-  "y",
-);
+  "y");
 
 /**
  * Writes an entity as a line, including the line break. `names` are the properties to write, in order; null means all.

@@ -6,7 +6,7 @@
 import { ServiceError, describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
 import { openDialog } from "../ui/dialog.js";
-import { dropDown, field, h, textInput } from "../ui/dom.js";
+import { div, dropDown, field, h, textInput } from "../ui/dom.js";
 import { notify } from "../ui/notify.js";
 import { progressDialog } from "../ui/progress.js";
 import { choice } from "./export.js";
@@ -92,8 +92,7 @@ function kindsOf(service, table) {
   if (service.may("update", table)) {
     kinds.push(
       ["insertOrReplace", "Replace it"],
-      ["insertOrMerge", "Merge: keep properties that are not in the line"],
-    );
+      ["insertOrMerge", "Merge: keep properties that are not in the line"]);
   }
   return kinds;
 }
@@ -123,14 +122,11 @@ async function ask(service, imports, kinds, tables) {
   const select = dropDown(imports.map(({ source }, at) => [String(at), source.file.name]));
   const show = () => panels.forEach(({ element }, at) => (element.hidden = at !== Number(select.value)));
   select.addEventListener("change", show);
-  const body = h(
-    "div",
-    { class: "moving" },
+  const body = div("moving",
     known,
     imports.length > 1 ? field(`File (${imports.length})`, select) : null,
     panels.map(({ element }) => element),
-    existing.element,
-  );
+    existing.element);
   /** @type {ImportKind | null} */
   let kind = null;
   const choose = () => {
@@ -164,7 +160,7 @@ function panelOf(one, tables, mayCreate) {
   const { source } = one;
   const input = textInput({ value: one.table, list: "import-tables" });
   const note = h("p", { class: "hint", role: "status" });
-  const preview = h("div", null);
+  const preview = div(null);
   const update = () => {
     one.table = input.value;
     const isNew = mayCreate && TABLE_NAME.test(one.table) && !tables.has(one.table.toLowerCase());
@@ -177,7 +173,7 @@ function panelOf(one, tables, mayCreate) {
     void showPreview(preview, source);
   });
   void showPreview(preview, source);
-  const fields = h("div", { class: "pair" }, field("Target table", input), field("Format", format));
+  const fields = div("pair", field("Target table", input), field("Format", format));
   return { element: h("section", { "aria-label": source.file.name }, fields, note, preview), input, update };
 }
 
@@ -213,8 +209,7 @@ async function run(service, imports, kind, tables) {
         report(
           imports.reduce((sum, { source }) => sum + source.bytesRead, 0),
           total,
-          progressText(results, began),
-        );
+          progressText(results, began));
       const writer = new EntityWriter(service, one.table, kind, { signal, onProgress });
       const result = { import: one, outcome: writer.outcome, isRead: false };
       results.push(result);

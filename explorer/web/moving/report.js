@@ -8,7 +8,7 @@ import { EDM_TYPES } from "../core/edm.js";
 import { describe } from "../core/errors.js";
 import { countText, numberText } from "../core/words.js";
 import { openDialog } from "../ui/dialog.js";
-import { dropDown, h, replaceChildren, scrollableTable } from "../ui/dom.js";
+import { button, div, dropDown, h, replaceChildren, scrollableTable } from "../ui/dom.js";
 import { CSV, JSON_LINES, download } from "./export.js";
 import { writeField } from "./formats.js";
 
@@ -75,7 +75,7 @@ function guessNote(source, properties, again) {
   };
   return h("p", null,
     "The types were guessed from the beginning of the file. ",
-    h("button", { type: "button", onclick: asStrings }, "Import all as strings"));
+    button("Import all as strings", asStrings));
 }
 
 /**
@@ -91,13 +91,12 @@ function table(source, records, properties, again) {
       source.format === "csv"
         ? typeSelect(source, property, again)
         : h("small", null, types.map((type) => type.slice(4)).join(", "));
-    return [h("div", null, shortened(name)), type];
+    return [div(null, shortened(name)), type];
   });
   const rows = records.map(({ line, entity, problem, text }) => {
     const cells = entity
       ? [entity.partitionKey, entity.rowKey, ...properties.map(({ name }) => entity.properties.get(name)?.text)].map((value) =>
-          h("td", value === undefined ? { class: "missing" } : null, value === undefined ? "—" : shortened(value)),
-        )
+          h("td", value === undefined ? { class: "missing" } : null, value === undefined ? "—" : shortened(value)))
       : h("td", { class: "problem", colspan: properties.length + 2 }, `${problem}: `, h("code", null, shortened(text)));
     return h("tr", null, h("th", { scope: "row" }, String(line)), cells);
   });
@@ -141,20 +140,13 @@ export function showReport(results, stop, rest) {
     .filter(({ lines }) => lines.length > 0);
   const records = failed.flatMap(({ source, lines }) =>
     lines.map(({ line, partitionKey, rowKey, code, message }) =>
-      [source.file.name, String(line), partitionKey, rowKey, code, message]),
-  );
-  const body = h(
-    "div",
-    { class: "moving" },
+      [source.file.name, String(line), partitionKey, rowKey, code, message]));
+  const body = div("moving",
     stop ? h("p", { class: "problem", role: "alert" }, stop) : null,
-    h(
-      "ul",
-      null,
+    h("ul", null,
       results.map((result) => h("li", null, resultText(result))),
-      rest.map(({ source }) => h("li", null, `The import of ${source.file.name} was not started.`)),
-    ),
-    failed.length > 0 ? [failures(records), downloads(failed, records)] : null,
-  );
+      rest.map(({ source }) => h("li", null, `The import of ${source.file.name} was not started.`))),
+    failed.length > 0 ? [failures(records), downloads(failed, records)] : null);
   return openDialog({
     title: stop ? "The import is incomplete" : "Some lines failed",
     body,
@@ -207,12 +199,9 @@ function failures(records) {
   const lines = records.slice(0, SHOWN).map((record) =>
     h("tr", null, record.map((text, at) => h("td", null, at < 4 ? shortened(text) : text))));
   const all = numberText(records.length);
-  return h(
-    "div",
-    null,
+  return div(null,
     scrollableTable("Failed lines", HEADS, lines),
-    records.length > SHOWN ? h("p", null, `Showing the first ${SHOWN} of ${all} lines. The report contains all of them.`) : null,
-  );
+    records.length > SHOWN ? h("p", null, `Showing the first ${SHOWN} of ${all} lines. The report contains all of them.`) : null);
 }
 
 /**
@@ -220,14 +209,9 @@ function failures(records) {
  * @param {string[][]} records
  */
 function downloads(failed, records) {
-  const button = (/** @type {string} */ label, /** @type {() => void} */ onclick) =>
-    h("button", { type: "button", onclick }, label);
-  return h(
-    "p",
-    { class: "downloads" },
+  return h("p", { class: "downloads" },
     failed.map((one) => button(`Download the failed lines of ${one.source.file.name}`, () => saveLines(one))),
-    button("Download the report as CSV", () => saveReport(records)),
-  );
+    button("Download the report as CSV", () => saveReport(records)));
 }
 
 /**

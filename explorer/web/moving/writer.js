@@ -100,8 +100,7 @@ export class EntityWriter {
           tasks.length = 0;
           throw error;
         }
-      }),
-    );
+      }));
     const failed = workers.find((worker) => worker.status === "rejected");
     if (failed) {
       throw failed.reason;
@@ -140,8 +139,7 @@ export class EntityWriter {
   async #equal(items) {
     const rowKeys = items.map(({ entity }) => entity.rowKey).sort();
     const [partition = "", first = "", last = ""] = [items[0]?.entity.partitionKey, rowKeys[0], rowKeys.at(-1)].map((key) =>
-      writeString(key ?? ""),
-    );
+      writeString(key ?? ""));
     const filter = `PartitionKey eq ${partition} and RowKey ge ${first} and RowKey le ${last}`;
     try {
       const { entities } = await this.service.queryEntities(this.table, { filter, signal: this.signal });

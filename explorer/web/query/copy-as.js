@@ -4,7 +4,7 @@
 
 import { KeyCredential } from "../core/credential.js";
 import { makeTableSas } from "../core/sas.js";
-import { dropDown, field, h, replaceChildren } from "../ui/dom.js";
+import { div, dropDown, field, h, replaceChildren } from "../ui/dom.js";
 import { openDialog } from "../ui/dialog.js";
 import { browserStore } from "../ui/storage.js";
 import { copyText } from "./clipboard.js";
@@ -55,8 +55,8 @@ export function openCopyAs({ service }, table, query) {
     return false;
   };
   show();
-  const body = h("div");
-  replaceChildren(body, h("div", { class: "toolbar" }, field("Language", language), sign), hint, listing);
+  const body = div(null);
+  replaceChildren(body, div("toolbar", field("Language", language), sign), hint, listing);
   openDialog({
     title: "Copy the query as a program",
     body,

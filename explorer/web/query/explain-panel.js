@@ -3,7 +3,7 @@
 // with the name of a property if the user wants its index.
 
 import { countText, numberText, sizeText } from "../core/words.js";
-import { h, replaceChildren } from "../ui/dom.js";
+import { button, div, h, replaceChildren } from "../ui/dom.js";
 import { advise, costOf, duration, planName, rangeWords } from "./advice.js";
 import { EVERYTHING } from "./query.js";
 
@@ -23,13 +23,10 @@ export class ExplainPanel extends HTMLElement {
   constructor() {
     super();
     this.line = h("p", { class: "explain-line", role: "status" });
-    this.content = h("div", { class: "explain-content" });
-    this.details = h(
-      "details",
-      { hidden: true, ontoggle: () => this.#toggled() },
+    this.content = div("explain-content");
+    this.details = h("details", { hidden: true, ontoggle: () => this.#toggled() },
       h("summary", null, "Cost details"),
-      this.content,
-    );
+      this.content);
   }
 
   connectedCallback() {
@@ -88,11 +85,8 @@ export class ExplainPanel extends HTMLElement {
       this.content,
       advice.length ? h("ul", { class: "explain-advice", "aria-label": "Advice" }, advice.map((each) => this.#item(each))) : null,
       cost.explain ? null : h("p", null, "The server does not report the cost of queries."),
-      h(
-        "dl",
-        null,
-        facts(cost).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))),
-      ),
+      h("dl", null,
+        facts(cost).map(([name, value]) => div(null, h("dt", null, name), h("dd", null, value)))),
     );
     // The button that was pressed is gone.
     if (hadFocus) this.details.querySelector("summary")?.focus();
@@ -101,13 +95,10 @@ export class ExplainPanel extends HTMLElement {
   /** @param {Advice} advice */
   #item({ words, guide, add }) {
     const request = () => this.dispatchEvent(new CustomEvent("add-index", { detail: add }));
-    return h(
-      "li",
-      null,
+    return h("li", null,
       nodes(words),
-      add ? h("div", null, h("button", { type: "button", onclick: request }, `Add an index of ${add}`)) : null,
-      guide ? h("small", null, "Guide: ", guideLink(guide)) : null,
-    );
+      add ? div(null, button(`Add an index of ${add}`, request)) : null,
+      guide ? h("small", null, "Guide: ", guideLink(guide)) : null);
   }
 }
 
@@ -136,25 +127,20 @@ function facts(cost) {
     if (ranges.length)
       rows.push([
         index === null ? "Key ranges read" : "Key ranges",
-        h(
-          "ul",
-          { class: "plain" },
-          ranges.map((words) => h("li", null, nodes(words))),
-        ),
+        h("ul", { class: "plain" },
+          ranges.map((words) => h("li", null, nodes(words)))),
       ]);
     const ratio = Math.round((cost.examined / cost.returned) * 10) / 10;
     const each = cost.returned ? ` (${numberText(ratio)} examined per entity)` : "";
     rows.push(
       ["Examined", countText(cost.examined, "entity", "entities")],
-      ["Returned", `${countText(cost.returned, "entity", "entities")}${each}`],
-    );
+      ["Returned", `${countText(cost.returned, "entity", "entities")}${each}`]);
     rows.push(["Server time", duration(cost.microseconds / 1000)]);
   } else rows.push(["Returned", countText(cost.returned, "entity", "entities")]);
   rows.push(
     ["Round trip", duration(cost.milliseconds)],
     ["Pages", `${numberText(cost.pages)}${cost.complete ? "" : ", more available"}`],
-    ["Received", sizeText(cost.bytes)],
-  );
+    ["Received", sizeText(cost.bytes)]);
   return rows;
 }
 

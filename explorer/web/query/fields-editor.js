@@ -2,7 +2,7 @@
 // This module must not depend on the text form of a filter: it returns conditions.
 
 import { EDM_TYPES, fromHex, readValue, toHex } from "../core/edm.js";
-import { dropDown, h, replaceChildren, textInput, uniqueId } from "../ui/dom.js";
+import { button, div, dropDown, h, replaceChildren, textInput, uniqueId } from "../ui/dom.js";
 import { isFilterName, OPERATORS, SYSTEM_TYPES } from "./filter-text.js";
 
 /** @import { EdmType } from "../core/edm.js" */
@@ -44,8 +44,8 @@ export class FieldsEditor extends HTMLElement {
   constructor() {
     super();
     this.names = h("datalist", { id: uniqueId("names") });
-    this.list = h("div", { class: "filter-fields" });
-    this.add = h("button", { type: "button", onclick: () => this.#add() }, "Add condition");
+    this.list = div("filter-fields");
+    this.add = button("Add condition", () => this.#add());
   }
 
   connectedCallback() {
@@ -58,8 +58,7 @@ export class FieldsEditor extends HTMLElement {
     const names = [...Object.keys(SYSTEM_TYPES), ...[...properties.keys()].filter((name) => !SYSTEM_TYPES[name]).sort()];
     replaceChildren(
       this.names,
-      names.filter(isFilterName).map((name) => h("option", { value: name })),
-    );
+      names.filter(isFilterName).map((name) => h("option", { value: name })));
   }
 
   /** The conditions that are complete. @returns {Condition[]} */
@@ -150,26 +149,20 @@ class ConditionLine {
     this.type = dropDown(EDM_TYPES.map((type) => [type, type.replace("Edm.", "")]), type);
     this.#value = this.#control(condition.type, condition.text);
     this.problem = h("span", { class: "problem", id: uniqueId("condition") });
-    this.remove = h(
-      "button",
-      { type: "button", class: "quiet", "aria-label": "Remove condition", onclick: listener.onRemove },
-      "×",
-    );
+    this.remove = h("button", { type: "button", class: "quiet", "aria-label": "Remove condition", onclick: listener.onRemove },
+      "×");
     const onkeydown = (/** @type {KeyboardEvent} */ event) => {
       if (event.key !== "Enter" || event.target instanceof HTMLButtonElement) return;
       event.preventDefault();
       listener.onRun();
     };
-    this.element = h(
-      "div",
-      { class: "condition", role: "group", onkeydown },
+    this.element = h("div", { class: "condition", role: "group", onkeydown },
       this.property,
       this.operator,
       this.type,
       this.#value,
       this.remove,
-      this.problem,
-    );
+      this.problem);
     this.#fit();
   }
 

@@ -2,7 +2,7 @@
 // The focus stays in the text box, and aria-activedescendant names the active suggestion.
 // This module must not depend on requests or on the other parts of a query.
 
-import { h, replaceChildren, uniqueId } from "../ui/dom.js";
+import { div, h, replaceChildren, uniqueId } from "../ui/dom.js";
 import { complete } from "./completion.js";
 import { parseFilter } from "./filter-text.js";
 
@@ -49,7 +49,7 @@ export class FilterInput extends HTMLElement {
   }
 
   connectedCallback() {
-    replaceChildren(this, this.label, h("div", { class: "filter-stack" }, this.shade, this.text, this.list), this.problem);
+    replaceChildren(this, this.label, div("filter-stack", this.shade, this.text, this.list), this.problem);
     this.check(false);
   }
 
@@ -164,10 +164,8 @@ export class FilterInput extends HTMLElement {
             onclick: () => this.#accept(at),
           },
           h("code", null, label),
-          h("span", null, detail),
-        ),
-      ),
-    );
+          h("span", null, detail)),
+      ));
     this.list.hidden = false;
     this.#choose(wanted || typed !== "" ? 0 : -1);
   }

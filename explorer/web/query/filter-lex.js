@@ -175,8 +175,7 @@ function numeric(token, errors) {
     fail(
       suffix
         ? "This number is too large for an Int64."
-        : `This number is too large for an Int32. Append L for an Int64: ${digits}L.`,
-    );
+        : `This number is too large for an Int32. Append L for an Int64: ${digits}L.`);
   }
   return { ...token, type: /** @type {EdmType} */ (type), value: digits };
 }

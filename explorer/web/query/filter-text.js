@@ -132,8 +132,7 @@ class Parser {
       token,
       isFunctionLike
         ? `The service does not support ${token.text}.`
-        : "An operator is missing before this. Compare with eq, ne, gt, ge, lt or le; join conditions with “and” or “or”.",
-    );
+        : "An operator is missing before this. Compare with eq, ne, gt, ge, lt or le; join conditions with “and” or “or”.");
   }
 
   /**
@@ -207,8 +206,7 @@ class Parser {
     if (a.kind === "null" || b.kind === "null") {
       this.fail(
         place,
-        "null is not supported: a property without a value does not exist, and no comparison matches it. Try not (Name ne …).",
-      );
+        "null is not supported: a property without a value does not exist, and no comparison matches it. Try not (Name ne …).");
     } else if (a.kind === "call" || b.kind === "call") {
       return a.kind === "call" ? this.tested(a, operator, b, place) : this.tested(/** @type {Call} */ (b), operator, a, place);
     } else if (a.kind === "property" && b.kind === "literal") {
@@ -255,8 +253,7 @@ class Parser {
         place,
         wanted === "Edm.String"
           ? `${property} is a string: put the value in single quotes.`
-          : `${property} is a time: write datetime'2026-01-31T12:00:00Z'.`,
-      );
+          : `${property} is a time: write datetime'2026-01-31T12:00:00Z'.`);
       return { kind: "refused" };
     }
     return { kind: "compare", property, operator, literal };
@@ -285,8 +282,7 @@ class Parser {
         this.fail(
           token,
           this.#at === 0 ? "A condition is missing." : "The filter ends too early: a value or condition is missing.",
-          true,
-        );
+          true);
         throw new Stop();
       case "wrong":
         this.take();

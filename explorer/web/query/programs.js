@@ -263,8 +263,7 @@ const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"': '\\"' 
  */
 function quote(text, escape) {
   const parts = [...text].map(
-    (character) => SHORT[character] ?? (VISIBLE.test(character) ? character : escape(character.codePointAt(0) ?? 0)),
-  );
+    (character) => SHORT[character] ?? (VISIBLE.test(character) ? character : escape(character.codePointAt(0) ?? 0)));
   return `"${parts.join("")}"`;
 }
 
@@ -313,6 +312,5 @@ export function isVisible(text) {
 export function urlText(text) {
   return encodeURIComponent(text.toWellFormed()).replace(
     /[!'()*~]/g,
-    (character) => `%${hex(character.charCodeAt(0), 2).toUpperCase()}`,
-  );
+    (character) => `%${hex(character.charCodeAt(0), 2).toUpperCase()}`);
 }

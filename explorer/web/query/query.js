@@ -55,8 +55,7 @@ export function readNames(text) {
       text
         .split(",")
         .map((name) => name.trim())
-        .filter(Boolean),
-    ),
+        .filter(Boolean)),
   ];
 }
 
@@ -112,8 +111,7 @@ export class History {
   remove(name) {
     this.#write(
       "saved",
-      this.saved.filter((saved) => saved.name !== name),
-    );
+      this.saved.filter((saved) => saved.name !== name));
   }
 
   /** @param {"history" | "saved"} kind @returns {any[]} */

@@ -1,7 +1,7 @@
 // The selection of properties to return: all properties, or some known ones and others by name.
 // This module must not depend on the filter.
 
-import { checkbox, field, h, replaceChildren, textInput } from "../ui/dom.js";
+import { button, checkbox, div, field, h, replaceChildren, textInput } from "../ui/dom.js";
 import { readNames } from "./query.js";
 
 /** The explorer always selects the keys and the Timestamp. */
@@ -19,15 +19,11 @@ export class SelectField extends HTMLElement {
     this.summary = h("summary", null, "");
     this.choices = h("fieldset", { class: "select-choices" });
     this.others = textInput({ autocapitalize: "off", oninput: () => this.#collect() });
-    const all = h("button", { type: "button", onclick: () => this.#all() }, "All properties");
+    const all = button("All properties", () => this.#all());
     const others = field("Other properties, separated by commas", this.others);
-    const panel = h("div", { class: "select-panel" }, this.choices, others, all);
-    this.details = h(
-      "details",
-      { class: "select", ontoggle: () => this.#toggled(), onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event) },
-      this.summary,
-      panel,
-    );
+    const panel = div("select-panel", this.choices, others, all);
+    const onkeydown = (/** @type {KeyboardEvent} */ event) => this.#key(event);
+    this.details = h("details", { class: "select", ontoggle: () => this.#toggled(), onkeydown }, this.summary, panel);
     this.#label();
   }
 
@@ -70,13 +66,11 @@ export class SelectField extends HTMLElement {
     // A name that contains a comma would be read as several names.
     const known = this.#known.filter((name) => !name.includes(","));
     const boxes = known.map((name) =>
-      checkbox(name, { value: name, checked: this.#selected.includes(name), onchange: () => this.#collect() }),
-    );
+      checkbox(name, { value: name, checked: this.#selected.includes(name), onchange: () => this.#collect() }));
     replaceChildren(
       this.choices,
       h("legend", null, "Properties"),
-      boxes.length ? boxes : h("small", null, "No properties are known before a query has run."),
-    );
+      boxes.length ? boxes : h("small", null, "No properties are known before a query has run."));
     this.others.value = this.#selected.filter((name) => !known.includes(name)).join(", ");
   }
 

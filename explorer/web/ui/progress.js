@@ -1,6 +1,6 @@
 // Shows the progress of long-running work, and lets the user stop it.
 
-import { h } from "./dom.js";
+import { div, h } from "./dom.js";
 import { openDialog } from "./dialog.js";
 import { announce } from "./notify.js";
 
@@ -23,7 +23,7 @@ export async function progressDialog({ title, run }) {
     // The dialog stays open until the work has ended, because until then something may still be written.
     return false;
   };
-  const dialog = openDialog({ title, body: h("div", null, bar, text), actions: [], cancel: "Stop", mayClose: stop });
+  const dialog = openDialog({ title, body: div(null, bar, text), actions: [], cancel: "Stop", mayClose: stop });
   const report = (/** @type {number} */ done, /** @type {number | null} */ total, /** @type {string} */ words) => {
     if (total === null) {
       bar.removeAttribute("value");
