@@ -431,6 +431,10 @@ pub fn accounts(
 }
 
 fn tls(args: &ServeArgs) -> anyhow::Result<Option<(Files<2>, ServerConfig)>> {
+    ensure!(
+        args.tls_self_signed.is_none() || (args.tls_cert.is_none() && args.tls_key.is_none()),
+        "the server has only one certificate: pass either --tls-self-signed or --tls-cert and --tls-key"
+    );
     match (&args.tls_cert, &args.tls_key) {
         (None, None) => Ok(None),
         (Some(_), None) => bail!("--tls-cert requires the certificate's private key: add --tls-key FILE"),
@@ -455,10 +459,6 @@ fn self_signed(args: &ServeArgs, listen: SocketAddr, storage: &Storage) -> anyho
         );
         return Ok(None);
     };
-    ensure!(
-        args.tls_cert.is_none() && args.tls_key.is_none(),
-        "the server has only one certificate: pass either --tls-self-signed or --tls-cert and --tls-key"
-    );
     let folder = match storage {
         Storage::Folder { path, .. } => path.join(folder),
         Storage::Memory | Storage::Database(..) => folder.clone(),

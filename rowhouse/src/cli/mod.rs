@@ -289,14 +289,15 @@ pub struct ServeArgs {
         value_name = "DIR",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "."
+        default_missing_value = ".",
+        help_heading = "Network"
     )]
     pub tls_self_signed: Option<PathBuf>,
 
     /// Host names and IP addresses in the certificate of --tls-self-signed
     ///
     /// Can be repeated or comma-separated. They are required if other machines can reach the server.
-    #[arg(long, env = "ROWHOUSE_TLS_HOSTS", value_name = "HOST", value_delimiter = ',')]
+    #[arg(long, env = "ROWHOUSE_TLS_HOSTS", value_name = "HOST", value_delimiter = ',', help_heading = "Network")]
     pub tls_hosts: Option<Vec<String>>,
 
     /// Address and port of the admin listener [default: off]; port 0 picks a free port

@@ -56,15 +56,17 @@ fn entities_of_the_other_dialect_take_every_way() {
             && named.iter().any(|row| told.contains(row)),
         "{told}"
     );
-    // From a service, and into a service of the dialect.
+    let state = folder.states("copy");
+    std::fs::remove_file(&state[0]).unwrap();
+    // From a service, and into a service of the dialect, whose order a verification cannot follow.
     let cosmos = PROGRAM.start(&["--in-memory", "--service", "cosmos"]);
     folder.copy_successfully(&["--from", &endpoint(&server.address), "--to", "copied"]);
     assert_eq!(content(&folder, "copied"), expected);
     let deleted = client.request("DELETE", "/wide(PartitionKey='q',RowKey='escapes')", &[("If-Match", "*")], b"");
     assert_eq!(deleted.status, 204);
-    let skipped = ["--skip-policies", "--skip-properties"];
+    let skipped = ["--skip-policies", "--skip-properties", "--no-verify"];
     let arguments = ["--from", &endpoint(&server.address), "--to", &endpoint(&cosmos.address)];
-    folder.copy_successfully(&[&arguments[..], &skipped].concat());
+    run(&folder, "copy", &[&arguments[..], &skipped].concat());
     let text = cosmos.client().request("GET", "/wide(PartitionKey='p',RowKey='text')", &[], b"").json();
     assert_eq!(text["Text"], "é".repeat(MIB - 1024));
 
