@@ -65,6 +65,8 @@ pub const BATCH_BOUNDARY_CHARS_MAX: usize = 70;
 pub const BATCH_PART_HEADER_BYTES_MAX: usize = REQUEST_TARGET_BYTES_MAX + 16 * 1024;
 /// Maximum number of entities or tables in one page (04 §5).
 pub const PAGE_RESULTS_MAX: usize = 1000;
+/// Maximum number of entities that a query skips (`$skip`, an extension). Skipped entities are read.
+pub const SKIPPED_ENTITIES_MAX: usize = 1_000_000;
 /// Maximum size of the body of one page, in bytes: 4 MiB (04 §6). A page with a single entity may be larger.
 pub const PAGE_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Maximum total size of the stored entities that the response to a write contains, in bytes: 2 MiB (02 §4.3). A single

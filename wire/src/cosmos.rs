@@ -60,6 +60,8 @@ fn is_of_url(kind: ReasonKind) -> bool {
             | ReasonKind::OptionRepeated
             | ReasonKind::OptionEncoding
             | ReasonKind::TopInvalid
+            | ReasonKind::SkipInvalid
+            | ReasonKind::OrderByUnsupported
             | ReasonKind::ContinuationInvalid
             | ReasonKind::UrlMalformed
             | ReasonKind::UrlKeys

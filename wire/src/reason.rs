@@ -103,6 +103,12 @@ reasons! {
     TopInvalid "top-invalid" [InvalidInput]
         "The option $top is not a whole number from 0 to 1000."
         "Send a number from 1 to 1000, and follow the continuation tokens to get more."
+    SkipInvalid "skip-invalid" [InvalidInput]
+        "The option $skip is not a whole number from 0 to 1000000."
+        "Send a smaller number, or follow the continuation tokens."
+    OrderByUnsupported "order-by-unsupported" [InvalidInput NotImplemented ResourceNotFound]
+        "The server cannot list entities in the order that $orderby requests."
+        "Order by PartitionKey,RowKey, by RowKey within one partition, or by one property with an index."
     TimeoutInvalid "timeout-invalid" [InvalidQueryParameterValue]
         "The timeout is not a whole number of seconds."
         "Send a number of seconds, such as timeout=30, which is the maximum and the default."

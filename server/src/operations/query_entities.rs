@@ -7,12 +7,12 @@
 //! is dropped, and the scan with it.
 
 use crate::failure::Failure;
-use crate::request::OperationContext;
 use crate::request::selection::{self, Selection, Token};
+use crate::request::{OperationContext, Sequence};
 use crate::response::{OperationResponse, QueryCost, scan_advice};
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use engine::{EntitySink, Scan, SinkDecision};
+use engine::{EntitySink, Order, Scan, SinkDecision};
 use http::HeaderMap;
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::record::DamagedRecord;
@@ -23,7 +23,7 @@ use wire::payload::{
     EncoderCache, EntityContext, ResponseContext, end_entity_set, write_entity_in_set, write_start_of_entity_set,
 };
 use wire::size::{EntityBounds, UnwrittenEntity, end_bytes_max};
-use wire::{Format, Select, Version};
+use wire::{ErrorCode, Format, Select, Version};
 
 pub(super) async fn run(
     tables: &AccountTables<'_>,
@@ -49,18 +49,29 @@ async fn page(
     let options = &context.options;
     // `$top` is checked before the filter (04 §7).
     let limit = options.top().map_err(Failure::service)?;
-    options.check_supported().map_err(Failure::service)?;
+    let checked = if context.offered.extensions { options.check_extended() } else { options.check_supported() };
+    checked.map_err(Failure::service)?;
     let selection = Selection::new(context)?;
+    let Sequence { views, are_keys_descending, mut skip, needs_index } = Sequence::new(context, &selection.ranges)?;
     let select = context.select()?;
-    let token = Token::new(context)?;
+    let mut token = Token::new(context)?;
+    if let Some(token) = &mut token
+        && context.offered.extensions
+    {
+        // The first page skipped the entities, or its token has the rest.
+        skip = token.take_skip()?;
+    }
     let (kind, range_count, cause) = (selection.plan, selection.ranges.len(), selection.scan_cause());
     let cost = context.headers.explain.then(|| QueryCost::new(&selection.ranges, selection.scan_cause()));
     let deadline = context.query_deadline;
     // With a projection, it is not known how much of an entity will be written.
     let bytes_expected = if select.as_ref().is_none_or(Select::is_all) { PAGE_BODY_BYTES_MAX } else { usize::MAX };
     let Selection { ranges, is_confined, filter, .. } = selection;
-    let (table, order) = tables.queried(context.table(), context.virtual_table.views()).await?;
-    let order = selection::query_order(context.response.dialect, order);
+    let (table, order) = tables.queried(context.table(), &views).await?;
+    let order = match are_keys_descending {
+        Some(is_descending) => Order::Key { is_descending },
+        None => selection::query_order(context.response.dialect, order),
+    };
     let list = selection::list(&table, &order);
     let from = token.map(|token| token.position(list.as_deref())).transpose()?;
     // The entities of a view have the addresses of the entities in its table.
@@ -68,11 +79,19 @@ async fn page(
     // The entities of a view in a key range are put in order before the page is written.
     let is_collected = is_confined && !order.is_of_keys();
     let bytes = if is_collected { PAGE_BODY_BYTES_MAX + first_bytes_max } else { first_bytes_max };
-    let scan = Scan { ranges, is_confined, order, from, filter, limit, bytes_expected, ..Scan::all(deadline) };
+    let bytes_expected = if skip == 0 { bytes_expected } else { usize::MAX };
+    let scan_limit = if limit == 0 { 0 } else { limit + skip };
+    let scan =
+        Scan { ranges, is_confined, order, from, filter, limit: scan_limit, bytes_expected, ..Scan::all(deadline) };
     context.memory.acquire(bytes.saturating_sub(*acquired)).await?;
     *acquired = bytes;
-    let writer = PageWriter::new(PageForm::new(context.response, name, select), first_bytes_max);
-    let (writer, end) = tables.scan(&table, scan, writer).await?;
+    let sink =
+        SkippingSink { skip, page: PageWriter::new(PageForm::new(context.response, name, select), first_bytes_max) };
+    let scanned = tables.scan(&table, scan, sink).await;
+    let (SkippingSink { skip, page: writer }, end) = scanned.map_err(|failure| match needs_index {
+        Some(reason) if failure.error.code == ErrorCode::ResourceNotFound => failure.because(reason),
+        _ => failure,
+    })?;
     if let Some(bytes) = writer.bytes_needed {
         return Ok(Err(bytes));
     }
@@ -86,6 +105,7 @@ async fn page(
     let cost = cost.map(|cost| cost.header(examined, returned, end.index.as_ref()));
     // `$top=0` ends the query (04 §5, UNVERIFIED).
     let next = end.next.filter(|_| limit > 0);
+    let list = selection::list_to_skip(list, skip);
     Ok(Ok(OperationResponse {
         continuation: selection::tokens(context.response.dialect, list.as_deref(), next.as_ref()),
         headers: HeaderMap::from_iter(cost),
@@ -229,6 +249,23 @@ impl PageWriter {
         }
         self.full_bytes += full.len();
         self.full.push(Bytes::from(full));
+    }
+}
+
+/// Skips entities before a page begins.
+struct SkippingSink {
+    /// The number of entities that remain to be skipped.
+    skip: usize,
+    page: PageWriter,
+}
+
+impl EntitySink for SkippingSink {
+    fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
+        if self.skip == 0 {
+            return self.page.entity(entity);
+        }
+        self.skip -= 1;
+        SinkDecision::Accepted
     }
 }
 

@@ -16,6 +16,7 @@ mod proxies;
 mod request_id;
 mod route;
 pub(crate) mod selection;
+mod sequence;
 mod virtual_table;
 
 pub(crate) use context::{EntityCounts, RequestContext, is_of_front_end};
@@ -30,4 +31,5 @@ pub(crate) use operation_context::{
 pub use proxies::TrustedProxies;
 pub(crate) use request_id::{RequestId, random_number};
 pub(crate) use route::{effective_method, route};
+pub(crate) use sequence::Sequence;
 pub(crate) use virtual_table::{Offered, VirtualTable};

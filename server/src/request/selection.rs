@@ -5,6 +5,7 @@ use super::{OperationContext, VirtualTable, table_of};
 use crate::changes::{ChangeBounds, ChangeScope};
 use crate::failure::Failure;
 use engine::{Order, TableKey};
+use model::limits::SKIPPED_ENTITIES_MAX;
 use model::ordered_view::view_name;
 use model::plan::{PlanKind, ScanCause, plan, plan_bounds};
 use model::{ChangePosition, ChangesTable, Dialect, Filter, KeyRange, Position};
@@ -142,6 +143,15 @@ impl Token {
         Ok(Some(Self { position: Position::new(&partition, row.as_deref().unwrap_or_default()), list: None }))
     }
 
+    /// Removes the number of entities that remain to be skipped from the name of the list, and returns it.
+    pub(crate) fn take_skip(&mut self) -> Result<usize, Failure> {
+        let Some(text) = self.list.as_deref().and_then(|list| list.strip_prefix(SKIP)) else { return Ok(0) };
+        let (skip, list) = text.split_once(':').ok_or_else(malformed)?;
+        let skip = skip.parse().ok().filter(|skip| *skip <= SKIPPED_ENTITIES_MAX).ok_or_else(malformed)?;
+        self.list = Some(list).filter(|list| !list.is_empty()).map(ToOwned::to_owned);
+        Ok(skip)
+    }
+
     /// Returns the position at which the client continues a list. Fails if the token is of another list.
     pub(crate) fn position(self, list: Option<&str>) -> Result<Position, Failure> {
         if self.list.as_deref() == list { Ok(self.position) } else { Err(malformed()) }
@@ -150,6 +160,15 @@ impl Token {
 
 fn malformed() -> Failure {
     Failure::query(ErrorCode::InvalidInput).because(ReasonKind::ContinuationInvalid.because(""))
+}
+
+/// Begins the name of a list of which entities remain to be skipped. No list begins with it otherwise.
+const SKIP: &str = "$Skip";
+
+/// Returns the name of a list of which a number of entities remain to be skipped. Only a page that ends before all of
+/// them are skipped has such a token, so most tokens do not depend on `$skip`.
+pub(crate) fn list_to_skip(list: Option<String>, skip: usize) -> Option<String> {
+    if skip == 0 { list } else { Some(format!("{SKIP}{skip}:{}", list.unwrap_or_default())) }
 }
 
 /// Returns the headers from which the next request continues a list.

@@ -5,12 +5,16 @@
 use crate::error::{ErrorCode, ServiceError};
 use crate::reason::ReasonKind;
 use crate::uri::form_decode;
-use model::limits::{PAGE_RESULTS_MAX, REQUEST_TIMEOUT_SECONDS_MAX};
+use model::limits::{PAGE_RESULTS_MAX, REQUEST_TIMEOUT_SECONDS_MAX, SKIPPED_ENTITIES_MAX};
 use std::borrow::Cow;
 use std::time::Duration;
 
 /// The options of OData 3 that the Table service refuses. It ignores all other unknown options (04 §1).
-const UNSUPPORTED: [&str; 5] = ["$orderby", "$skip", "$expand", "$inlinecount", "$skiptoken"];
+const UNSUPPORTED: [&str; 3] = ["$expand", "$inlinecount", "$skiptoken"];
+
+/// The options of OData 3 that the Table service refuses, and that a server with extensions supports in queries of
+/// entities.
+const EXTENDED: [&str; 2] = ["$orderby", "$skip"];
 
 /// The query options of a request, decoded but not yet interpreted. All code, including authentication and routing,
 /// reads options from here, so the executed options are the signed ones.
@@ -40,10 +44,17 @@ pub struct QueryOptions<'a> {
     pub signed_user: Option<Cow<'a, str>>,
     /// `api-version`: the version of a request with a shared access signature.
     pub api_version: Option<Cow<'a, str>>,
+    /// The `$orderby` option, an extension.
+    pub order_by: Option<Cow<'a, str>>,
+    skip: Option<Cow<'a, str>>,
     top: Option<Cow<'a, str>>,
     timeout: Option<Cow<'a, str>>,
+    /// The first option that the service refuses.
     unsupported: Option<&'static str>,
+    /// The first option that even a server with extensions refuses.
+    unsupported_always: Option<&'static str>,
     unknown: bool,
+    /// A repeated option. One that the service supports has precedence.
     repeated: Option<&'static str>,
     undecodable: bool,
 }
@@ -69,6 +80,8 @@ impl<'a> QueryOptions<'a> {
             _ if name.eq_ignore_ascii_case("$select") => ("$select", &mut self.select),
             _ if name.eq_ignore_ascii_case("$format") => ("$format", &mut self.format),
             _ if name.eq_ignore_ascii_case("$top") => ("$top", &mut self.top),
+            _ if name.eq_ignore_ascii_case("$orderby") => ("$orderby", &mut self.order_by),
+            _ if name.eq_ignore_ascii_case("$skip") => ("$skip", &mut self.skip),
             _ if name.eq_ignore_ascii_case("NextPartitionKey") => ("NextPartitionKey", &mut self.next_partition_key),
             _ if name.eq_ignore_ascii_case("NextRowKey") => ("NextRowKey", &mut self.next_row_key),
             _ if name.eq_ignore_ascii_case("NextTableName") => ("NextTableName", &mut self.next_table_name),
@@ -82,13 +95,19 @@ impl<'a> QueryOptions<'a> {
             _ => {
                 let unsupported = UNSUPPORTED.into_iter().find(|known| name.eq_ignore_ascii_case(known));
                 self.unsupported = self.unsupported.or(unsupported);
+                self.unsupported_always = self.unsupported_always.or(unsupported);
                 self.unknown |= name.starts_with('$') && unsupported.is_none();
                 return;
             }
         };
+        if EXTENDED.contains(&known) {
+            self.unsupported = self.unsupported.or(Some(known));
+        }
         // The first occurrence is signed (07 §6). [`Self::check`] rejects duplicates after the signature has been
         // verified.
-        self.repeated = self.repeated.or(slot.is_some().then_some(known));
+        if slot.is_some() && self.repeated.is_none_or(|name| EXTENDED.contains(&name)) {
+            self.repeated = Some(known);
+        }
         slot.get_or_insert(value);
     }
 
@@ -98,17 +117,35 @@ impl<'a> QueryOptions<'a> {
         if self.undecodable {
             return Err(ServiceError::malformed_address().because(ReasonKind::OptionEncoding.because("")));
         }
-        let Some(name) = self.repeated else { return Ok(()) };
-        let reason = ReasonKind::OptionRepeated.because(format!("The query option {name} is given more than once."));
-        Err(ServiceError::from(ErrorCode::InvalidInput).because(reason))
+        match self.repeated {
+            Some(name) if !EXTENDED.contains(&name) => Err(repeated(name)),
+            _ => Ok(()),
+        }
     }
 
     /// Rejects the options of OData that the Table service does not support. UNVERIFIED (04 §1): the error code, and
     /// which options other than `$orderby` are rejected.
     pub fn check_supported(&self) -> Result<(), ServiceError> {
-        let Some(name) = self.unsupported else { return Ok(()) };
-        let reason = ReasonKind::OptionUnsupported.because(format!("The service does not support {name}."));
-        Err(ServiceError::from(ErrorCode::NotImplemented).because(reason))
+        self.unsupported.map_or(Ok(()), |name| Err(unsupported(name)))
+    }
+
+    /// Rejects the options of OData that a server with extensions does not support in queries of entities.
+    pub fn check_extended(&self) -> Result<(), ServiceError> {
+        match (self.unsupported_always, self.repeated) {
+            (Some(name), _) => Err(unsupported(name)),
+            (None, Some(name)) => Err(repeated(name)),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// Returns the number of entities to skip before the first page, an extension.
+    pub fn skip(&self) -> Result<usize, ServiceError> {
+        let Some(text) = &self.skip else { return Ok(0) };
+        let skip = text.trim().parse().ok().filter(|skip| *skip <= SKIPPED_ENTITIES_MAX);
+        skip.ok_or_else(|| {
+            let detail = format!("$skip is not a whole number from 0 to {SKIPPED_ENTITIES_MAX}.");
+            ServiceError::from(ErrorCode::InvalidInput).because(ReasonKind::SkipInvalid.because(detail).quoting(text))
+        })
     }
 
     /// Returns true if an option begins with `$` that neither the service nor OData 3 has. The service ignores it.
@@ -164,6 +201,18 @@ pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (Option<Cow<'_, str>>, 
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         (form_decode(name), value)
     })
+}
+
+fn repeated(name: &str) -> ServiceError {
+    let reason = ReasonKind::OptionRepeated.because(format!("The query option {name} is given more than once."));
+    ServiceError::from(ErrorCode::InvalidInput).because(reason)
+}
+
+fn unsupported(name: &str) -> ServiceError {
+    let extended =
+        if EXTENDED.contains(&name) { " A server with --extensions supports it in queries of entities." } else { "" };
+    let reason = ReasonKind::OptionUnsupported.because(format!("The service does not support {name}.{extended}"));
+    ServiceError::from(ErrorCode::NotImplemented).because(reason)
 }
 
 fn top_invalid(problem: &str, text: &str) -> ServiceError {
@@ -265,6 +314,29 @@ mod tests {
         assert!(QueryOptions::parse("timeout=x").timeout().is_err());
         assert!(QueryOptions::parse("$top=1&$top=1").check().is_err());
         assert!(QueryOptions::parse("a=%FF").check().is_err());
+    }
+
+    #[test]
+    fn options_of_a_server_with_extensions() {
+        for (query, is_supported) in [
+            ("$orderby=x&$skip=1", true),
+            ("$skip=1&$expand=x", false),
+            ("$skiptoken=x", false),
+            ("$skip=1&$SKIP=1", false),
+            ("$orderby=x&%24orderby=y", false),
+        ] {
+            let options = QueryOptions::parse(query);
+            assert_eq!(options.check_extended().is_ok(), is_supported, "{query}");
+            assert_eq!(options.check(), Ok(()), "{query}");
+            assert_eq!(options.check_supported(), Err(ErrorCode::NotImplemented.into()), "{query}");
+        }
+        assert!(QueryOptions::parse("$skip=1&$skip=1&$top=1&$top=1").check().is_err());
+        for (query, skip) in [("", 0), ("$skip=0", 0), ("$skip=1000000", 1_000_000)] {
+            assert_eq!(QueryOptions::parse(query).skip(), Ok(skip));
+        }
+        for query in ["$skip=1000001", "$skip=-1", "$skip=x", "$skip="] {
+            assert_eq!(QueryOptions::parse(query).skip(), Err(ErrorCode::InvalidInput.into()), "{query}");
+        }
     }
 
     #[test]

@@ -412,3 +412,92 @@ fn the_cost_names_the_index() {
     let without = cost(get("/cars?$filter=N%20eq%201"));
     assert_eq!((without.get("index"), &without["examined"]), (None, &serde_json::json!(5)));
 }
+
+/// `$orderby` and `$skip` on a table.
+#[test]
+fn the_order_of_a_query_is_that_of_a_view() {
+    let server = shop();
+    for top in [1, 2, 1000] {
+        let list = |options: &str| pages(&server, &format!("/cars?{options}"), top, |case| case);
+        assert_eq!(list("$orderby=Total"), "a2 a1 b3 a3 b2 b1");
+        assert_eq!(list("$orderby=Total%20asc"), "a2 a1 b3 a3 b2 b1");
+        assert_eq!(list("$orderby=Total%20desc"), "b1 b2 a3 b3 a1 a2");
+        assert_eq!(list("$orderby=PartitionKey,RowKey"), "a1 a2 a3 b1 b2 b3 c1");
+        assert_eq!(list("$orderby=RowKey&$filter=PartitionKey%20eq%20'b'"), "b1 b2 b3");
+        assert_eq!(list("$orderby=Total%20desc&$filter=PartitionKey%20eq%20'b'"), "b1 b2 b3");
+        assert_eq!(list("$orderby=PartitionKey%20desc,RowKey%20desc"), "c1 b3 b2 b1 a3 a2 a1");
+        assert_eq!(list("$orderby=RowKey%20desc&$filter=PartitionKey%20eq%20'b'&$skip=1"), "b2 b1");
+        // A client resends the options with the token, and the entities are skipped once.
+        assert_eq!(list("$skip=2"), "a3 b1 b2 b3 c1");
+        assert_eq!(list("$skip=2&$orderby=Total%20desc"), "a3 b3 a1 a2");
+        assert_eq!(list("$skip=1&$filter=Total%20eq%205"), "b3");
+        assert_eq!(list("$skip=7"), "");
+    }
+    let table = get("/cars?$filter=RowKey%20eq%20'2'%20and%20PartitionKey%20eq%20'a'").send(&mut server.client());
+    let ordered = get("/cars?$orderby=Total&$top=1").send(&mut server.client());
+    assert_eq!(ordered.body, table.body);
+    // A token continues the same order only.
+    let token = tokens(&ordered).unwrap();
+    let refused = |case: Case| case.fails(400, "InvalidInput", Query).because("continuation-invalid");
+    check(
+        &server,
+        [
+            refused(get(&format!("/cars?{token}"))),
+            refused(get(&format!("/cars?$orderby=Total%20desc&{token}"))),
+            get(&format!("{UP}?{token}")).answers(200, None),
+            get("/cars?$skip=x").fails(400, "InvalidInput", Storage).because("skip-invalid"),
+            get("/cars?$orderby=Total%20up").fails(400, "InvalidInput", Query).because("order-by-unsupported"),
+            get("/cars?$orderby=N")
+                .fails(404, "ResourceNotFound", Query)
+                .because("order-by-unsupported: The index of N"),
+            get("/cars?$orderby=RowKey").fails(501, "NotImplemented", Storage).because("order-by-unsupported"),
+            get("/cars?$orderby=Total,N").fails(501, "NotImplemented", Storage).because("order-by-unsupported"),
+            get("/cars?$orderby=PartitionKey,RowKey%20desc")
+                .fails(501, "NotImplemented", Storage)
+                .because("order-by-unsupported"),
+            get(&format!("{UP}?$orderby=Total")).fails(501, "NotImplemented", Storage).because("order-by-unsupported"),
+            get("/other?$orderby=Total").fails(404, "TableNotFound", Query),
+        ],
+    );
+}
+
+#[test]
+fn a_signature_for_a_key_range_skips_only_entities_in_the_range() {
+    let server = shop();
+    let range = signature("r", |fields| {
+        (fields.start_partition, fields.start_row) = ("a".into(), "3".into());
+        (fields.end_partition, fields.end_row) = ("b".into(), "2".into());
+    });
+    let list = |options: &str| pages(&server, &format!("/cars?{options}"), 1, |case| case.signed(&range));
+    assert_eq!(list("$skip=1"), "b1 b2");
+    assert_eq!(list("$skip=1&$orderby=PartitionKey%20desc,RowKey%20desc"), "b1 a3");
+    assert_eq!(list("$skip=1&$orderby=Total"), "b2 b1");
+    assert_eq!(list("$skip=1&$orderby=Total%20desc"), "b2 a3");
+}
+
+#[test]
+fn the_rest_of_the_entities_to_skip_is_in_the_token() {
+    let server = Server::with(|settings| {
+        settings.extensions = true;
+        settings.query_time = Duration::ZERO;
+    });
+    server.create(&["cars"]);
+    index(&server, "cars", &["Total"]);
+    for (key, total) in [("a1", "5"), ("a2", "4"), ("a3", "3"), ("a4", "2"), ("a5", "1")] {
+        insert(&server, "cars", key, "Total", total);
+    }
+    // Every page ends after one examined entity.
+    for (options, expected) in [("$skip=3", "a4 a5"), ("$skip=3&$orderby=Total", "a2 a1")] {
+        let path = format!("/cars?{options}");
+        let (mut keys, mut sizes, mut url) = (Vec::new(), Vec::new(), Some(path.clone()));
+        while let Some(current) = url {
+            let response = get(&current).send(&mut server.client());
+            let page = keys_in(&response);
+            url = next(&path, &response);
+            sizes.push(page.len());
+            keys.extend(page);
+        }
+        assert_eq!(keys.join(" "), expected);
+        assert_eq!(sizes[..3], [0, 0, 0], "{options}");
+    }
+}
