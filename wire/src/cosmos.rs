@@ -62,6 +62,7 @@ fn is_of_url(kind: ReasonKind) -> bool {
             | ReasonKind::TopInvalid
             | ReasonKind::SkipInvalid
             | ReasonKind::OrderByUnsupported
+            | ReasonKind::CountInvalid
             | ReasonKind::ContinuationInvalid
             | ReasonKind::UrlMalformed
             | ReasonKind::UrlKeys

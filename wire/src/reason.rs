@@ -109,6 +109,9 @@ reasons! {
     OrderByUnsupported "order-by-unsupported" [InvalidInput NotImplemented ResourceNotFound]
         "The server cannot list entities in the order that $orderby requests."
         "Order by PartitionKey,RowKey, by RowKey within one partition, or by one property with an index."
+    CountInvalid "count-invalid" [InvalidInput OperationTimedOut]
+        "The option $inlinecount or $count has an invalid value, or the entities cannot be counted in the time of a query."
+        "Send $inlinecount=allpages with a filter that selects fewer keys, or count with /TABLE/$count, which continues with tokens."
     TimeoutInvalid "timeout-invalid" [InvalidQueryParameterValue]
         "The timeout is not a whole number of seconds."
         "Send a number of seconds, such as timeout=30, which is the maximum and the default."

@@ -6,13 +6,14 @@
 //! with more memory. If the client disconnects, the future of the request
 //! is dropped, and the scan with it.
 
+use crate::clock;
 use crate::failure::Failure;
 use crate::request::selection::{self, Selection, Token};
 use crate::request::{OperationContext, Sequence};
 use crate::response::{OperationResponse, QueryCost, scan_advice};
 use crate::tables::AccountTables;
 use bytes::Bytes;
-use engine::{EntitySink, Order, Scan, SinkDecision};
+use engine::{EntitySink, Order, Scan, SinkDecision, TableKey};
 use http::HeaderMap;
 use model::limits::PAGE_BODY_BYTES_MAX;
 use model::record::DamagedRecord;
@@ -20,8 +21,10 @@ use model::{AccountName, DateTime, Dialect, EntityView, IndexedProperty};
 use tracing::debug;
 use wire::negotiation::ContentKind;
 use wire::payload::{
-    EncoderCache, EntityContext, ResponseContext, end_entity_set, write_entity_in_set, write_start_of_entity_set,
+    EncoderCache, EntityContext, ResponseContext, end_entity_set, write_entity_in_set, write_start_of_counted_set,
+    write_start_of_entity_set,
 };
+use wire::reason::ReasonKind;
 use wire::size::{EntityBounds, UnwrittenEntity, end_bytes_max};
 use wire::{ErrorCode, Format, Select, Version};
 
@@ -29,22 +32,29 @@ pub(super) async fn run(
     tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
 ) -> Result<OperationResponse, Failure> {
-    let (mut first_bytes_max, mut acquired) = (PAGE_BODY_BYTES_MAX, 0);
+    let mut attempt = Attempt { first_bytes_max: PAGE_BODY_BYTES_MAX, acquired: 0, count: None };
     loop {
-        match page(tables, context, first_bytes_max, &mut acquired).await? {
+        match page(tables, context, &mut attempt).await? {
             Ok(response) => return Ok(response),
-            Err(bytes) => first_bytes_max = bytes,
+            Err(bytes) => attempt.first_bytes_max = bytes,
         }
     }
 }
 
+/// What is kept when a page is read again, because its first entity needs more memory.
+struct Attempt {
+    first_bytes_max: usize,
+    /// The memory that was acquired for the page so far, in bytes.
+    acquired: usize,
+    /// The number of entities in all pages, once they are counted.
+    count: Option<u64>,
+}
+
 /// Returns a page, or the size that it needs, in bytes, if its first entity needs more than `first_bytes_max`.
-/// `acquired` is the memory that was acquired for it so far.
 async fn page(
     tables: &AccountTables<'_>,
     context: &OperationContext<'_>,
-    first_bytes_max: usize,
-    acquired: &mut usize,
+    attempt: &mut Attempt,
 ) -> Result<Result<OperationResponse, usize>, Failure> {
     let options = &context.options;
     // `$top` is checked before the filter (04 §7).
@@ -53,6 +63,7 @@ async fn page(
     checked.map_err(Failure::service)?;
     let selection = Selection::new(context)?;
     let Sequence { views, are_keys_descending, mut skip, needs_index } = Sequence::new(context, &selection.ranges)?;
+    let wants_count = context.offered.extensions && options.wants_count().map_err(Failure::service)?;
     let select = context.select()?;
     let mut token = Token::new(context)?;
     if let Some(token) = &mut token
@@ -78,20 +89,24 @@ async fn page(
     let name = if order.is_of_keys() { context.table() } else { table.name.as_str() };
     // The entities of a view in a key range are put in order before the page is written.
     let is_collected = is_confined && !order.is_of_keys();
-    let bytes = if is_collected { PAGE_BODY_BYTES_MAX + first_bytes_max } else { first_bytes_max };
+    let bytes = if is_collected { PAGE_BODY_BYTES_MAX + attempt.first_bytes_max } else { attempt.first_bytes_max };
     let bytes_expected = if skip == 0 { bytes_expected } else { usize::MAX };
     let scan_limit = if limit == 0 { 0 } else { limit + skip };
     let scan =
         Scan { ranges, is_confined, order, from, filter, limit: scan_limit, bytes_expected, ..Scan::all(deadline) };
-    context.memory.acquire(bytes.saturating_sub(*acquired)).await?;
-    *acquired = bytes;
-    let sink =
-        SkippingSink { skip, page: PageWriter::new(PageForm::new(context.response, name, select), first_bytes_max) };
-    let scanned = tables.scan(&table, scan, sink).await;
-    let (SkippingSink { skip, page: writer }, end) = scanned.map_err(|failure| match needs_index {
+    let because_of_order = |failure: Failure| match needs_index.clone() {
         Some(reason) if failure.error.code == ErrorCode::ResourceNotFound => failure.because(reason),
         _ => failure,
-    })?;
+    };
+    if wants_count && scan.from.is_none() && attempt.count.is_none() {
+        attempt.count = Some(count_all(tables, &table, &scan).await.map_err(because_of_order)?);
+    }
+    context.memory.acquire(bytes.saturating_sub(attempt.acquired)).await?;
+    attempt.acquired = bytes;
+    let page = PageWriter::new(PageForm::new(context.response, name, select), attempt.first_bytes_max);
+    let sink = SkippingSink { skip, page: PageWriter { count: attempt.count, ..page } };
+    let scanned = tables.scan(&table, scan, sink).await;
+    let (SkippingSink { skip, page: writer }, end) = scanned.map_err(because_of_order)?;
     if let Some(bytes) = writer.bytes_needed {
         return Ok(Err(bytes));
     }
@@ -111,6 +126,25 @@ async fn page(
         headers: HeaderMap::from_iter(cost),
         ..OperationResponse::ok(context.content_type(ContentKind::Set), segments)
     }))
+}
+
+/// Counts the entities in all pages of a query. Fails if they cannot be counted before its deadline.
+async fn count_all(tables: &AccountTables<'_>, table: &TableKey, scan: &Scan) -> Result<u64, Failure> {
+    let mut scan = Scan { limit: usize::MAX, bytes_expected: usize::MAX, ..scan.clone() };
+    let mut count = 0;
+    loop {
+        let end = tables.count(table, scan.clone()).await?;
+        count += end.accepted;
+        // A rehearsal makes pages end before the deadline.
+        match end.next {
+            None => return Ok(count),
+            Some(_) if clock::instant() >= scan.deadline => {
+                let reason = ReasonKind::CountInvalid.because("The entities cannot be counted in the time of a query.");
+                return Err(Failure::service(ErrorCode::OperationTimedOut).because(reason));
+            }
+            next => scan.from = next,
+        }
+    }
 }
 
 /// Count Entities, an extension: the number of entities that match a filter.
@@ -177,6 +211,13 @@ impl PageForm {
     }
 }
 
+fn write_start(out: &mut Vec<u8>, context: &EntityContext<'_>, is_empty: bool, count: Option<u64>) {
+    match count {
+        Some(count) => write_start_of_counted_set(out, context, is_empty, count),
+        None => write_start_of_entity_set(out, context, is_empty),
+    }
+}
+
 /// Encodes entities into segments. The page ends before it becomes too long; only a page of one entity may be longer.
 pub(super) struct PageWriter {
     form: PageForm,
@@ -192,6 +233,8 @@ pub(super) struct PageWriter {
     end_bytes: usize,
     open: Vec<u8>,
     entities: u64,
+    /// The number of entities in all pages, if the page contains it.
+    count: Option<u64>,
     damage: Option<DamagedRecord>,
 }
 
@@ -208,6 +251,7 @@ impl PageWriter {
             bytes_needed: None,
             open: Vec::with_capacity(4096),
             entities: 0,
+            count: None,
             damage: None,
         }
     }
@@ -217,7 +261,7 @@ impl PageWriter {
             return Err(damage.into());
         }
         if self.entities == 0 {
-            write_start_of_entity_set(&mut self.open, &self.form.entity_context(), true);
+            write_start(&mut self.open, &self.form.entity_context(), true, self.count);
         }
         end_entity_set(&mut self.open, &self.form.entity_context());
         self.full.push(Bytes::from(self.open));
@@ -278,7 +322,7 @@ impl EntitySink for PageWriter {
         let form = self.form.entity_context();
         let is_first = self.entities == 0;
         if is_first {
-            write_start_of_entity_set(&mut self.open, &form, false);
+            write_start(&mut self.open, &form, false, self.count);
         }
         self.entities += 1;
         match write_entity_in_set(&mut self.open, &form, entity, &mut self.cache, is_first) {

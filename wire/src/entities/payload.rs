@@ -53,6 +53,17 @@ pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>,
     }
 }
 
+/// Writes the start of a set with the number of all entities that match the query, an extension.
+pub fn write_start_of_counted_set(out: &mut Vec<u8>, context: &EntityContext<'_>, is_empty: bool, count: u64) {
+    match context.response.format {
+        Format::Json(level) => json::write_start_of_counted_set(out, context, level, Some(count)),
+        Format::Atom => {
+            atom::write_start_of_entity_feed(out, context, is_empty);
+            atom::write_count(out, context.response, count);
+        }
+    }
+}
+
 /// Writes one entity of a set. `cache` is reused for all entities of the set.
 pub fn write_entity_in_set(
     out: &mut Vec<u8>,

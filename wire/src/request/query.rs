@@ -10,11 +10,11 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 /// The options of OData 3 that the Table service refuses. It ignores all other unknown options (04 §1).
-const UNSUPPORTED: [&str; 3] = ["$expand", "$inlinecount", "$skiptoken"];
+const UNSUPPORTED: [&str; 2] = ["$expand", "$skiptoken"];
 
 /// The options of OData 3 that the Table service refuses, and that a server with extensions supports in queries of
 /// entities.
-const EXTENDED: [&str; 2] = ["$orderby", "$skip"];
+const EXTENDED: [&str; 3] = ["$orderby", "$skip", "$inlinecount"];
 
 /// The query options of a request, decoded but not yet interpreted. All code, including authentication and routing,
 /// reads options from here, so the executed options are the signed ones.
@@ -47,6 +47,9 @@ pub struct QueryOptions<'a> {
     /// The `$orderby` option, an extension.
     pub order_by: Option<Cow<'a, str>>,
     skip: Option<Cow<'a, str>>,
+    inline_count: Option<Cow<'a, str>>,
+    /// The `$count` option of OData 4, an extension. It is unknown to the service, which ignores it.
+    count: Option<Cow<'a, str>>,
     top: Option<Cow<'a, str>>,
     timeout: Option<Cow<'a, str>>,
     /// The first option that the service refuses.
@@ -81,6 +84,7 @@ impl<'a> QueryOptions<'a> {
             _ if name.eq_ignore_ascii_case("$format") => ("$format", &mut self.format),
             _ if name.eq_ignore_ascii_case("$top") => ("$top", &mut self.top),
             _ if name.eq_ignore_ascii_case("$orderby") => ("$orderby", &mut self.order_by),
+            _ if name.eq_ignore_ascii_case("$inlinecount") => ("$inlinecount", &mut self.inline_count),
             _ if name.eq_ignore_ascii_case("$skip") => ("$skip", &mut self.skip),
             _ if name.eq_ignore_ascii_case("NextPartitionKey") => ("NextPartitionKey", &mut self.next_partition_key),
             _ if name.eq_ignore_ascii_case("NextRowKey") => ("NextRowKey", &mut self.next_row_key),
@@ -97,6 +101,9 @@ impl<'a> QueryOptions<'a> {
                 self.unsupported = self.unsupported.or(unsupported);
                 self.unsupported_always = self.unsupported_always.or(unsupported);
                 self.unknown |= name.starts_with('$') && unsupported.is_none();
+                if name.eq_ignore_ascii_case("$count") {
+                    self.count.get_or_insert(value);
+                }
                 return;
             }
         };
@@ -135,6 +142,20 @@ impl<'a> QueryOptions<'a> {
             (Some(name), _) => Err(unsupported(name)),
             (None, Some(name)) => Err(repeated(name)),
             (None, None) => Ok(()),
+        }
+    }
+
+    /// Returns whether the first page contains the number of all entities that match, an extension.
+    pub fn wants_count(&self) -> Result<bool, ServiceError> {
+        let inline = match self.inline_count.as_deref() {
+            None | Some("none") => false,
+            Some("allpages") => true,
+            Some(text) => return Err(count_invalid("$inlinecount is neither allpages nor none.", text)),
+        };
+        match self.count.as_deref() {
+            None | Some("false") => Ok(inline),
+            Some("true") => Ok(true),
+            Some(text) => Err(count_invalid("$count is neither true nor false.", text)),
         }
     }
 
@@ -213,6 +234,10 @@ fn unsupported(name: &str) -> ServiceError {
         if EXTENDED.contains(&name) { " A server with --extensions supports it in queries of entities." } else { "" };
     let reason = ReasonKind::OptionUnsupported.because(format!("The service does not support {name}.{extended}"));
     ServiceError::from(ErrorCode::NotImplemented).because(reason)
+}
+
+fn count_invalid(problem: &'static str, text: &str) -> ServiceError {
+    ServiceError::from(ErrorCode::InvalidInput).because(ReasonKind::CountInvalid.because(problem).quoting(text))
 }
 
 fn top_invalid(problem: &str, text: &str) -> ServiceError {
@@ -340,6 +365,22 @@ mod tests {
     }
 
     #[test]
+    fn counts() {
+        for (query, expected) in [
+            ("", Some(false)),
+            ("$inlinecount=none", Some(false)),
+            ("$inlinecount=allpages", Some(true)),
+            ("$count=true", Some(true)),
+            ("$count=false", Some(false)),
+            ("$count=false&$inlinecount=allpages", Some(true)),
+            ("$count=1", None),
+            ("$inlinecount=all", None),
+        ] {
+            assert_eq!(QueryOptions::parse(query).wants_count().ok(), expected, "{query}");
+        }
+    }
+
+    #[test]
     fn a_reason_names_the_option() {
         let line = |error: ServiceError| error.reason().unwrap().line(true);
         for (query, expected) in [
@@ -379,7 +420,7 @@ mod tests {
                 (options.check(), options.check_supported(), options.has_unknown()),
                 (Ok(()), Ok(()), is_unknown)
             );
-            assert_eq!(QueryOptions { unknown: false, ..options }, QueryOptions::default(), "{query}");
+            assert_eq!(QueryOptions { unknown: false, count: None, ..options }, QueryOptions::default(), "{query}");
         }
     }
 }

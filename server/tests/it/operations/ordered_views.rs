@@ -4,6 +4,7 @@ use super::table_settings::indexes::{list, server};
 use crate::Layer::{FrontEnd, Query, Storage};
 use crate::{Case, Server, check, delete, get, merge, post, put, signature};
 use engine::KeepChanges;
+use model::Dialect;
 use serde_json::Value;
 use std::time::Duration;
 use test_support::Response;
@@ -500,4 +501,78 @@ fn the_rest_of_the_entities_to_skip_is_in_the_token() {
         assert_eq!(keys.join(" "), expected);
         assert_eq!(sizes[..3], [0, 0, 0], "{options}");
     }
+    for path in ["/cars?$count=true", "/cars?$count=true&$orderby=Total"] {
+        check(&server, [get(path).fails(500, "OperationTimedOut", Storage).because("count-invalid")]);
+    }
+}
+
+#[test]
+fn the_first_page_contains_the_number_of_all_entities_that_match() {
+    let server = shop();
+    let page = |options: &str| get(&format!("/cars?{options}")).level("nometadata").send(&mut server.client());
+    let count = |options: &str| page(options).json()["odata.count"].as_str().map(ToOwned::to_owned);
+    assert_eq!(count("$inlinecount=allpages").as_deref(), Some("7"));
+    assert_eq!(count("$inlinecount=allpages&$top=0").as_deref(), Some("7"));
+    assert_eq!(count("$inlinecount=allpages&$skip=2&$top=1&$orderby=Total").as_deref(), Some("6"));
+    assert_eq!(count("$inlinecount=allpages&$filter=Total%20eq%205").as_deref(), Some("2"));
+    assert_eq!(count("$count=true&$filter=Total%20eq%205").as_deref(), Some("2"));
+    assert_eq!(count("$inlinecount=none"), None);
+    let path = "/cars?$inlinecount=allpages&$top=1";
+    let first = get(path).level("nometadata").send(&mut server.client());
+    let second = get(&next(path, &first).unwrap()).level("nometadata").send(&mut server.client());
+    assert_eq!(second.json().get("odata.count"), None);
+    let atom = get("/cars?$inlinecount=allpages").atom().send(&mut server.client());
+    assert!(String::from_utf8(atom.body).unwrap().contains("<m:count>7</m:count>"));
+    let range = signature("r", |fields| (fields.start_partition, fields.end_partition) = ("a".into(), "a".into()));
+    let confined = get(path).level("nometadata").signed(&range).send(&mut server.client());
+    assert_eq!(confined.json()["odata.count"], "3");
+    let invalid = get("/cars?$inlinecount=all").fails(400, "InvalidInput", Storage).because("count-invalid");
+    check(&server, [invalid]);
+    let no_index = "order-by-unsupported: The index of N";
+    check(&server, [get("/cars?$count=true&$orderby=N").fails(404, "ResourceNotFound", Query).because(no_index)]);
+    // The count of an empty set, and the count of a query in a batch.
+    let empty = page("$count=true&$filter=N%20eq%209");
+    assert_eq!(String::from_utf8(empty.body).unwrap(), r#"{"odata.count":"0","value":[]}"#);
+    let query =
+        "GET /cars?$count=true&$skip=1&$top=1&$orderby=Total HTTP/1.1\nAccept: application/json;odata=nometadata";
+    let batch = format!("--b\nContent-Type: application/http\n\n{query}\n\n--b--\n");
+    let content_type = ("Content-Type", "multipart/mixed; boundary=b");
+    let answer = server.client().request("POST", "/$batch", &[content_type], batch.as_bytes());
+    let text = String::from_utf8(answer.body).unwrap();
+    assert!(text.contains(r#"{"odata.count":"6","value":[{"PartitionKey":"a","RowKey":"1","#), "{text}");
+}
+
+#[test]
+fn an_order_of_keys_replaces_the_order_of_the_dialect() {
+    let server = Server::with(|settings| {
+        settings.extensions = true;
+        settings.dialect = Dialect::Cosmos;
+    });
+    server.create(&["cars"]);
+    for key in ["a1", "a2", "b1"] {
+        insert(&server, "cars", key, "Total", "1");
+    }
+    for top in [1, 2, 1000] {
+        let list = |options: &str| pages(&server, &format!("/cars{options}"), top, |case| case);
+        assert_eq!(list(""), "b1 a2 a1");
+        assert_eq!(list("?$skip=1"), "a2 a1");
+        assert_eq!(list("?$orderby=PartitionKey,RowKey&$skip=1"), "a2 b1");
+        assert_eq!(list("?$orderby=PartitionKey%20desc,RowKey%20desc"), "b1 a2 a1");
+    }
+    let counted = get("/cars?$count=true&$top=1").send(&mut server.client());
+    assert_eq!(counted.json()["odata.count"], "3");
+}
+
+#[test]
+fn without_extensions_the_options_are_refused_or_ignored() {
+    let server = Server::with_tables(&["cars"]);
+    insert(&server, "cars", "a1", "Total", "1");
+    let refused = |options: &str| {
+        let path = format!("/cars?{options}");
+        get(&path).fails(501, "NotImplemented", Storage).because("option-unsupported")
+    };
+    check(&server, ["$orderby=RowKey", "$skip=1", "$skip=1&$skip=x", "$inlinecount=allpages"].map(refused));
+    let body = |options: &str| get(&format!("/cars{options}")).level("nometadata").send(&mut server.client()).body;
+    assert_eq!(body("?$count=true"), body(""));
+    assert_eq!(body("?$count=x"), body(""));
 }

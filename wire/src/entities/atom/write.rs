@@ -74,6 +74,11 @@ pub fn write_start_of_entity_feed(out: &mut Vec<u8>, context: &EntityContext<'_>
     start_feed(out, context.response, context.table, is_empty);
 }
 
+/// Writes the number of all entities that match the query, after the start of a feed.
+pub fn write_count(out: &mut Vec<u8>, context: ResponseContext<'_>, count: u64) {
+    Lines::at_depth(context, 1).push(out, &["<m:count>", &count.to_string(), "</m:count>"]);
+}
+
 /// Writes the end of a feed, after its last entry.
 pub fn end_feed(out: &mut Vec<u8>, context: ResponseContext<'_>) {
     Lines::at_depth(context, 0).push(out, &["</feed>"]);

@@ -32,10 +32,23 @@ pub fn write_single_entity(
 
 /// Writes the beginning of a set, up to its first entity.
 pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>, level: MetadataLevel) {
+    write_start_of_counted_set(out, context, level, None);
+}
+
+/// Writes the start of a set, with the number of all entities that match the query if it is known.
+pub fn write_start_of_counted_set(
+    out: &mut Vec<u8>,
+    context: &EntityContext<'_>,
+    level: MetadataLevel,
+    count: Option<u64>,
+) {
     out.push(b'{');
     if level != MetadataLevel::None && context.response.dialect == Dialect::Storage {
         write_context_address(out, context, b"");
         out.push(b',');
+    }
+    if let Some(count) = count {
+        out.extend_from_slice(format!("\"odata.count\":\"{count}\",").as_bytes());
     }
     out.extend_from_slice(b"\"value\":[");
 }
