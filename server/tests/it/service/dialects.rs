@@ -272,12 +272,13 @@ fn pages_continue_with_one_token() {
     assert_eq!(plain.status, 400, "a token of the other service");
 }
 
+fn escaped(text: &str) -> String {
+    text.bytes().fold(String::new(), |escaped, byte| format!("{escaped}%{byte:02X}"))
+}
+
 /// Returns the path of a request that continues after a response.
 fn continued(path: &str, response: &Response) -> String {
-    let escaped = |name: &str| {
-        let token = response.header(name).unwrap();
-        token.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>()
-    };
+    let escaped = |name: &str| escaped(response.header(name).unwrap());
     let partition = escaped("x-ms-continuation-nextpartitionkey");
     format!("{path}&NextPartitionKey={partition}&NextRowKey={}", escaped("x-ms-continuation-nextrowkey"))
 }
@@ -325,8 +326,7 @@ fn a_token_continues_nothing_but_its_order() {
         assert_eq!(page.status, 200);
         page
     });
-    let foreign = r#"{"token":"+RID:~abc==#RT:1#TRC:5","range":{"min":"","max":"FF"}}"#;
-    let foreign: String = foreign.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let foreign = escaped(r#"{"token":"+RID:~abc==#RT:1#TRC:5","range":{"min":"","max":"FF"}}"#);
     let foreign = format!("/cars()?$top=1&NextPartitionKey={foreign}&NextRowKey=NA");
     let [descending, ascending] = tokens.map(|page| continued("/cars()?$top=1", &page));
     for (server, path, status) in [
