@@ -1,13 +1,7 @@
 """Where Rowhouse differs from what the official client's source packages contain, with the reasons."""
 
-# These runs are in the packages of both versions. The first entries are limits that Azure Cosmos DB for Table has and
-# Rowhouse does not lift yet: remove an entry when the server accepts what the run sends.
+# These runs are in the packages of both versions.
 DIFFERENT_RUNS = {
-    "test_table_batch_cosmos_async.test_batch_too_many_ops": "a change set with 101 operations",
-    "test_table_entity_cosmos.test_insert_entity_property_name_too_long": "a property name with more than 255 characters",
-    "test_table_entity_cosmos_async.test_insert_entity_property_name_too_long": "a property name with more than 255 characters",
-    "test_table_entity_cosmos.test_insert_entity_too_many_properties": "an entity with more than 252 properties",
-    "test_table_entity_cosmos_async.test_insert_entity_too_many_properties": "an entity with more than 252 properties",
     "test_table_batch_cosmos.test_batch_inserts": "the service throttled the run",
     "test_table_batch_cosmos_async.test_new_invalid_key": "recorded from Table storage",
     "test_table_client_cosmos.test_service_client_create_table": "recorded from Table storage",
@@ -19,7 +13,7 @@ TABLE_NAMES = "names of tables have the characters and lengths of Table storage,
 SECONDARY = "the secondary endpoint accepts no writes"
 STORAGE = "sent to Table storage, which does not know the account"
 
-# Cases of version 12.7.0 that fail. The names of tables are a limit that Rowhouse does not lift yet, as above.
+# Cases of version 12.7.0 that fail.
 SUITES = {
     "test_table_client_cosmos::test_table_name_errors_bad_chars": TABLE_NAMES,
     "test_table_client_cosmos::test_table_name_errors_bad_length": TABLE_NAMES,

@@ -277,29 +277,6 @@ pub struct ServeArgs {
     #[arg(long, env = "ROWHOUSE_TLS_KEY", value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// Serve HTTPS with a self-signed certificate that the server makes, keeps and renews
-    ///
-    /// It is for localhost, 127.0.0.1, ::1 and the names in --tls-hosts. DIR is relative to the data folder, or to the
-    /// current folder if there is none. It contains the certificate, rowhouse-cert.pem, which clients must trust, and
-    /// the private key, rowhouse-key.pem.
-    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
-    #[arg(
-        long,
-        env = "ROWHOUSE_TLS_SELF_SIGNED",
-        value_name = "DIR",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = ".",
-        help_heading = "Network"
-    )]
-    pub tls_self_signed: Option<PathBuf>,
-
-    /// Host names and IP addresses in the certificate of --tls-self-signed
-    ///
-    /// Can be repeated or comma-separated. They are required if other machines can reach the server.
-    #[arg(long, env = "ROWHOUSE_TLS_HOSTS", value_name = "HOST", value_delimiter = ',', help_heading = "Network")]
-    pub tls_hosts: Option<Vec<String>>,
-
     /// Address and port of the admin listener [default: off]; port 0 picks a free port
     ///
     /// It serves liveness and readiness, metrics for Prometheus, and the log filter (docs/observability.md).
@@ -399,6 +376,29 @@ pub struct ServeArgs {
         help_heading = "Change feed and standbys"
     )]
     pub acknowledge_seconds: Option<u64>,
+
+    /// Serve HTTPS with a self-signed certificate that the server makes, keeps and renews
+    ///
+    /// It is for localhost, 127.0.0.1, ::1 and the names in --tls-hosts. DIR is relative to the data folder, or to the
+    /// current folder if there is none. It contains the certificate, rowhouse-cert.pem, which clients must trust, and
+    /// the private key, rowhouse-key.pem.
+    #[allow(clippy::doc_markdown, reason = "the comment is the help text, which must not contain backticks")]
+    #[arg(
+        long,
+        env = "ROWHOUSE_TLS_SELF_SIGNED",
+        value_name = "DIR",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = ".",
+        help_heading = "Network"
+    )]
+    pub tls_self_signed: Option<PathBuf>,
+
+    /// Host names and IP addresses in the certificate of --tls-self-signed
+    ///
+    /// Can be repeated or comma-separated. They are required if other machines can reach the server.
+    #[arg(long, env = "ROWHOUSE_TLS_HOSTS", value_name = "HOST", value_delimiter = ',', help_heading = "Network")]
+    pub tls_hosts: Option<Vec<String>>,
 
     /// Domain under which accounts are addressed as ACCOUNT.DOMAIN
     ///
