@@ -105,7 +105,7 @@ fn a_page_of_one_entity_is_longer_than_others_and_continues() {
     }
     assert_eq!(from, "");
     assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
-    assert_eq!((&pages[0][0]["RowKey"], &pages[1][0]["RowKey"]), (&"a".into(), &"b".into()));
+    assert_eq!((&pages[0][0]["RowKey"], &pages[1][0]["RowKey"]), (&"b".into(), &"a".into()));
     assert_eq!(pages[1][0]["two"], text);
     server.assert_unharmed();
 }
