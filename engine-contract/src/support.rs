@@ -139,7 +139,7 @@ pub struct CollectingSink {
 
 impl EntitySink for CollectingSink {
     fn entity(&mut self, entity: &EntityView<'_>) -> SinkDecision {
-        let mut builder = RecordBuilder::default();
+        let mut builder = RecordBuilder::within(&EntityLimits::WIDEST, 0);
         for property in entity.record.properties() {
             let property = property.unwrap();
             builder.push(property.name().unwrap(), property.value().unwrap());
