@@ -358,12 +358,8 @@ fn source(
         && let Some(index) = indexes.readable().find(|index| index.property == plan.property)
     {
         let entries = plan.ranges.iter().flat_map(|range| IndexEntries::new(snapshot, index.id, range, false));
-        if let Some(mut hits) =
-            index::hits(entries, &ranges).map_err(|error| read_fault(error, &index.id.to_bytes()))?
-        {
-            if scan.order.is_descending() {
-                hits.reverse();
-            }
+        let hits = index::hits(entries, &ranges, scan.order.is_descending());
+        if let Some(hits) = hits.map_err(|error| read_fault(error, &index.id.to_bytes()))? {
             return Ok((Source::Hits(hits.into_iter()), Some(plan.property)));
         }
     }

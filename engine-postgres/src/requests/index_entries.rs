@@ -54,12 +54,13 @@ impl IndexReader<'_> {
         Ok((entries, rest))
     }
 
-    /// Collects the keys of the entities that have entries in the ranges and lie in ranges of keys, in order. Returns
-    /// `None` if there are too many entries.
+    /// Collects the keys of the entities that have entries in the ranges and lie in ranges of keys, in the order of the
+    /// scan. Returns `None` if there are too many entries.
     pub(crate) async fn hits(
         &self,
         ranges: Vec<KeyRange>,
         key_ranges: &[KeyRange],
+        is_descending: bool,
     ) -> Result<Option<Vec<Vec<u8>>>, ReadError> {
         let (mut entries, mut count, mut bytes) = (Vec::new(), 0, 0);
         for range in ranges {
@@ -77,7 +78,7 @@ impl IndexReader<'_> {
                 }
             }
         }
-        hits(entries.into_iter().map(Ok), key_ranges)
+        hits(entries.into_iter().map(Ok), key_ranges, is_descending)
     }
 }
 

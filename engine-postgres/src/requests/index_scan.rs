@@ -161,12 +161,10 @@ impl<'l> IndexPage<'l> {
         let Some(index) = indexes.iter().find(|index| index.property == property) else {
             return Ok(IndexScan::NotUsed(scan, sink));
         };
-        let Some(mut hits) = self.reader(index.id, false).hits(value_ranges, &ranges).await? else {
+        let is_descending = scan.order.is_descending();
+        let Some(hits) = self.reader(index.id, false).hits(value_ranges, &ranges, is_descending).await? else {
             return Ok(IndexScan::NotUsed(scan, sink));
         };
-        if scan.order.is_descending() {
-            hits.reverse();
-        }
         let mut page =
             PageBuilder::new(scan, self.expiry.clone(), sink, vec![self.closing.clone()]).from_index(property);
         let mut hits = hits.into_iter().map(|key| Found { key_bytes: key.len(), position: key, is_inside: true });

@@ -38,6 +38,7 @@ use model::{
 use model::{ServiceProperties, ServicePropertiesUpdate, Visibility};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use stamps::MemoryStamps;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::task::coop::consume_budget;
 
@@ -327,14 +328,14 @@ impl Engine for Memory {
         };
         if has_few_keys(&scan) || has_few_entities(&scan, || !table.indexes.is_empty()) {
             let (ranges, is_descending) = (ranges_to_visit(&scan), scan.order.is_descending());
-            let visit = if is_descending { visit_descending } else { visit };
             let mut page = PageBuilder::new(scan, expiry, sink, Vec::new());
-            let rest = visit(&table.entities, ranges, &mut page, FIRST_PART_WORK_MAX).map_err(ReadError::Fault)?;
+            let rest = visit(&table.entities, ranges, is_descending, &mut page, FIRST_PART_WORK_MAX)
+                .map_err(ReadError::Fault)?;
             if rest.is_empty() {
                 return Ok(page.finish());
             }
             return on_blocking_thread(move || {
-                visit(&table.entities, rest, &mut page, usize::MAX).map_err(ReadError::Fault)?;
+                visit(&table.entities, rest, is_descending, &mut page, usize::MAX).map_err(ReadError::Fault)?;
                 Ok(page.finish())
             })
             .await;
@@ -439,16 +440,12 @@ fn page_by_key<S: EntitySink>(
         let (property, entries) = table.indexes.iter().find(|(property, _)| *property == plan.property)?;
         let entries =
             plan.ranges.into_iter().flat_map(|range| entries.range(range)).map(|(entry, _)| Ok::<_, Fault>(entry));
-        Some((property.clone(), index::hits(entries, &ranges).transpose()?))
+        Some((property.clone(), index::hits(entries, &ranges, is_descending).transpose()?))
     });
     let mut page = PageBuilder::new(scan, expiry, sink, Vec::new());
     if let Some((property, hits)) = hits {
         page = page.from_index(property);
-        let mut hits = hits?;
-        if is_descending {
-            hits.reverse();
-        }
-        for key in hits {
+        for key in hits? {
             let Some(record) = table.entities.get(&key) else { continue };
             if page.visit(&key, record.as_bytes())?.is_break() {
                 break;
@@ -456,52 +453,33 @@ fn page_by_key<S: EntitySink>(
         }
         return Ok(page.finish());
     }
-    let visit = if is_descending { visit_descending } else { visit };
-    visit(&table.entities, ranges, &mut page, usize::MAX)?;
+    visit(&table.entities, ranges, is_descending, &mut page, usize::MAX)?;
     Ok(page.finish())
 }
 
-/// Visits the entities in ranges until the page ends. Returns the ranges that are left because the work would exceed a
-/// maximum. The first entity is always visited.
+/// Visits the entities in ascending ranges, in either direction, until the page ends. Returns the ranges that are left
+/// because the work would exceed a maximum. The first entity is always visited.
 fn visit<S: EntitySink>(
     entities: &Entities,
     ranges: Vec<KeyRange>,
+    is_descending: bool,
     page: &mut PageBuilder<S>,
     work_max: usize,
 ) -> Result<Vec<KeyRange>, Fault> {
-    let mut work: usize = 0;
-    let mut ranges = ranges.into_iter();
-    while let Some(range) = ranges.next() {
-        for (key, record) in entities.range(range.clone()) {
+    let (mut ranges, mut work) = (VecDeque::from(ranges), 0_usize);
+    while let Some(range) = if is_descending { ranges.pop_back() } else { ranges.pop_front() } {
+        let mut entries = entities.range(range.clone());
+        while let Some((key, record)) = if is_descending { entries.next_back() } else { entries.next() } {
             let is_first = work == 0;
             work += work_of(record.as_bytes());
             if !is_first && work > work_max {
-                let rest = KeyRange { start: key.to_vec(), ..range };
-                return Ok([rest].into_iter().chain(ranges).collect());
-            }
-            if page.visit(key, record.as_bytes())?.is_break() {
-                return Ok(Vec::new());
-            }
-        }
-    }
-    Ok(Vec::new())
-}
-
-/// Like [`visit`], from the last entity to the first one. The ranges are ascending here, too.
-fn visit_descending<S: EntitySink>(
-    entities: &Entities,
-    mut ranges: Vec<KeyRange>,
-    page: &mut PageBuilder<S>,
-    work_max: usize,
-) -> Result<Vec<KeyRange>, Fault> {
-    let mut work: usize = 0;
-    while let Some(range) = ranges.pop() {
-        for (key, record) in entities.range(range.clone()).rev() {
-            let is_first = work == 0;
-            work += work_of(record.as_bytes());
-            if !is_first && work > work_max {
-                ranges.push(range.up_to_position(&Position::from_bytes(key.to_vec())));
-                return Ok(ranges);
+                let position = Position::from_bytes(key.to_vec());
+                if is_descending {
+                    ranges.push_back(range.up_to_position(&position));
+                } else {
+                    ranges.push_front(range.from_position(&position));
+                }
+                return Ok(ranges.into());
             }
             if page.visit(key, record.as_bytes())?.is_break() {
                 return Ok(Vec::new());

@@ -58,11 +58,12 @@ pub fn plan<'p>(scan: &Scan, indexes: impl IntoIterator<Item = &'p IndexedProper
     (plan.is_of_values() || !scan.is_confined).then(|| plan.within(&hull))
 }
 
-/// Collects the keys of entries that lie in ranges of keys, in ascending order. Returns `None` if there are too many
-/// entries.
+/// Collects the keys of entries that lie in ranges of keys, in the order of the scan. Returns `None` if there are too
+/// many entries.
 pub fn hits<E: AsRef<[u8]>, F>(
     entries: impl Iterator<Item = Result<E, F>>,
     key_ranges: &[KeyRange],
+    is_descending: bool,
 ) -> Result<Option<Vec<Vec<u8>>>, F> {
     let (mut hits, mut bytes) = (Vec::new(), 0);
     for (count, entry) in entries.enumerate() {
@@ -78,6 +79,9 @@ pub fn hits<E: AsRef<[u8]>, F>(
         }
     }
     hits.sort_unstable();
+    if is_descending {
+        hits.reverse();
+    }
     Ok(Some(hits))
 }
 

@@ -3,8 +3,7 @@
 //! The scan passes each entity to a [`PageWriter`] as a borrow of the engine's memory, and the writer encodes it into
 //! the segments of the response body. A page is therefore in memory only once, as the bytes that will be sent. The
 //! memory for these bytes is acquired before the page is written; a page whose first entity needs more is read again
-//! with more memory. If the client disconnects, the future of the request
-//! is dropped, and the scan with it.
+//! with more memory. If the client disconnects, the future of the request is dropped, and the scan with it.
 
 use crate::clock;
 use crate::failure::Failure;
@@ -21,8 +20,7 @@ use model::{AccountName, DateTime, Dialect, EntityView, IndexedProperty};
 use tracing::debug;
 use wire::negotiation::ContentKind;
 use wire::payload::{
-    EncoderCache, EntityContext, ResponseContext, end_entity_set, write_entity_in_set, write_start_of_counted_set,
-    write_start_of_entity_set,
+    EncoderCache, EntityContext, ResponseContext, end_entity_set, write_entity_in_set, write_start_of_entity_set,
 };
 use wire::reason::ReasonKind;
 use wire::size::{EntityBounds, UnwrittenEntity, end_bytes_max};
@@ -211,13 +209,6 @@ impl PageForm {
     }
 }
 
-fn write_start(out: &mut Vec<u8>, context: &EntityContext<'_>, is_empty: bool, count: Option<u64>) {
-    match count {
-        Some(count) => write_start_of_counted_set(out, context, is_empty, count),
-        None => write_start_of_entity_set(out, context, is_empty),
-    }
-}
-
 /// Encodes entities into segments. The page ends before it becomes too long; only a page of one entity may be longer.
 pub(super) struct PageWriter {
     form: PageForm,
@@ -261,7 +252,7 @@ impl PageWriter {
             return Err(damage.into());
         }
         if self.entities == 0 {
-            write_start(&mut self.open, &self.form.entity_context(), true, self.count);
+            write_start_of_entity_set(&mut self.open, &self.form.entity_context(), true, self.count);
         }
         end_entity_set(&mut self.open, &self.form.entity_context());
         self.full.push(Bytes::from(self.open));
@@ -322,7 +313,7 @@ impl EntitySink for PageWriter {
         let form = self.form.entity_context();
         let is_first = self.entities == 0;
         if is_first {
-            write_start(&mut self.open, &form, false, self.count);
+            write_start_of_entity_set(&mut self.open, &form, false, self.count);
         }
         self.entities += 1;
         match write_entity_in_set(&mut self.open, &form, entity, &mut self.cache, is_first) {

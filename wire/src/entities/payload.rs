@@ -45,22 +45,12 @@ pub fn write_single_entity(
     }
 }
 
-/// Writes the beginning of a set, up to its first entity.
-pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>, is_empty: bool) {
+/// Writes the beginning of a set, up to its first entity. `count` is the number of all entities that match the query,
+/// an extension.
+pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>, is_empty: bool, count: Option<u64>) {
     match context.response.format {
-        Format::Json(level) => json::write_start_of_entity_set(out, context, level),
-        Format::Atom => atom::write_start_of_entity_feed(out, context, is_empty),
-    }
-}
-
-/// Writes the start of a set with the number of all entities that match the query, an extension.
-pub fn write_start_of_counted_set(out: &mut Vec<u8>, context: &EntityContext<'_>, is_empty: bool, count: u64) {
-    match context.response.format {
-        Format::Json(level) => json::write_start_of_counted_set(out, context, level, Some(count)),
-        Format::Atom => {
-            atom::write_start_of_entity_feed(out, context, is_empty);
-            atom::write_count(out, context.response, count);
-        }
+        Format::Json(level) => json::write_start_of_entity_set(out, context, level, count),
+        Format::Atom => atom::write_start_of_entity_feed(out, context, is_empty, count),
     }
 }
 

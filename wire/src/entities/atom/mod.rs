@@ -9,7 +9,7 @@ mod write;
 pub(crate) use read::defect;
 pub use read::{read_entity, read_table};
 pub use write::{
-    end_feed, write_count, write_entity_in_feed, write_single_entity, write_single_table, write_start_of_entity_feed,
+    end_feed, write_entity_in_feed, write_single_entity, write_single_table, write_start_of_entity_feed,
     write_table_feed,
 };
 

@@ -69,14 +69,13 @@ pub fn write_entity_in_feed(
     write_entity(out, context, entity, lines.deeper())
 }
 
-/// Writes the beginning of a feed, up to its first entity.
-pub fn write_start_of_entity_feed(out: &mut Vec<u8>, context: &EntityContext<'_>, is_empty: bool) {
+/// Writes the beginning of a feed, up to its first entity, with the number of all entities that match the query if it
+/// is known.
+pub fn write_start_of_entity_feed(out: &mut Vec<u8>, context: &EntityContext<'_>, is_empty: bool, count: Option<u64>) {
     start_feed(out, context.response, context.table, is_empty);
-}
-
-/// Writes the number of all entities that match the query, after the start of a feed.
-pub fn write_count(out: &mut Vec<u8>, context: ResponseContext<'_>, count: u64) {
-    Lines::at_depth(context, 1).push(out, &["<m:count>", &count.to_string(), "</m:count>"]);
+    if let Some(count) = count {
+        Lines::at_depth(context.response, 1).push(out, &["<m:count>", &count.to_string(), "</m:count>"]);
+    }
 }
 
 /// Writes the end of a feed, after its last entry.
@@ -405,7 +404,7 @@ mod tests {
         let account = account();
         let context = EntityContext { response: context(&account, true), table: "cars", select: None };
         let mut out = Vec::new();
-        write_start_of_entity_feed(&mut out, &context, false);
+        write_start_of_entity_feed(&mut out, &context, false, None);
         write_entity_in_feed(&mut out, &context, &EntityView::from_parts(&key, &stored).unwrap()).unwrap();
         end_feed(&mut out, context.response);
         let start = "  <title type=\"text\">cars</title>\r\n  <id>https://acct.table.example/cars</id>\r\n  <updated>2023-11-05T06:31:02Z</updated>\r\n  <link rel=\"self\" title=\"cars\" href=\"cars\" />\r\n";

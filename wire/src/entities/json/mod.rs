@@ -22,6 +22,6 @@ pub use read::{read_entity, read_stored_entity, read_table};
 pub use request::{write_entity_request, write_table_request};
 pub use sets::{read_entity_set, read_table_set};
 pub use write::{
-    end_entity_set, write_entity_in_set, write_single_entity, write_single_table, write_start_of_counted_set,
-    write_start_of_entity_set, write_table_set,
+    end_entity_set, write_entity_in_set, write_single_entity, write_single_table, write_start_of_entity_set,
+    write_table_set,
 };

@@ -30,13 +30,9 @@ pub fn write_single_entity(
     Ok(())
 }
 
-/// Writes the beginning of a set, up to its first entity.
-pub fn write_start_of_entity_set(out: &mut Vec<u8>, context: &EntityContext<'_>, level: MetadataLevel) {
-    write_start_of_counted_set(out, context, level, None);
-}
-
-/// Writes the start of a set, with the number of all entities that match the query if it is known.
-pub fn write_start_of_counted_set(
+/// Writes the beginning of a set, up to its first entity, with the number of all entities that match the query if it is
+/// known.
+pub fn write_start_of_entity_set(
     out: &mut Vec<u8>,
     context: &EntityContext<'_>,
     level: MetadataLevel,
