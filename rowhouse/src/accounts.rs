@@ -3,13 +3,14 @@
 //! `server::account_file` edits the contents of the file. A key is printed only by `connection-string`, and by `new` if
 //! no file is given.
 
+use crate::file;
 use anyhow::{Context, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use model::AccountName;
-use platform::files::{copy_access, private_file, sync_folder};
+use platform::files::copy_access;
 use server::account_file::{self, KeySlot};
-use std::ffi::OsString;
-use std::io::{ErrorKind, Write};
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use tools::parse_account;
 use tools::sas::endpoint_of;
@@ -203,36 +204,20 @@ fn read_existing(path: &Path) -> anyhow::Result<String> {
     read(path)?.with_context(|| format!("the file {} does not exist", path.display()))
 }
 
-/// Replaces a file atomically, so that a server never reads half of it. An existing file keeps its owner and its
-/// permissions.
+/// Replaces the file as a whole. An existing file keeps its owner and its permissions.
 fn replace(path: &Path, text: &str, exists: bool) -> anyhow::Result<()> {
-    let what = || format!("writing {}", path.display());
     // A symbolic link is kept, and the file it points to is replaced.
-    let path = if exists { path.canonicalize().with_context(what)? } else { path.to_owned() };
-    let mut name = OsString::from(path.file_name().with_context(what)?);
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let written = write_new(&new, text, exists.then_some(&*path)).and_then(|()| {
-        if !exists {
-            ensure!(!path.exists(), "another process has just created it");
-        }
-        Ok(std::fs::rename(&new, &path)?)
-    });
-    if written.is_err() {
-        let _ = std::fs::remove_file(&new);
-    }
-    written.with_context(what)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    sync_folder(folder).with_context(what)
-}
-
-fn write_new(path: &Path, text: &str, replaced: Option<&Path>) -> anyhow::Result<()> {
-    // Otherwise, a file that a different process left under this name would keep its owner and its permissions.
-    let _ = std::fs::remove_file(path);
-    let mut file = private_file().write(true).create_new(true).open(path)?;
-    if let Some(replaced) = replaced {
-        copy_access(replaced, &file).context("keeping its owner and its permissions")?;
-    }
-    file.write_all(text.as_bytes())?;
-    Ok(file.sync_all()?)
+    let path = if exists {
+        path.canonicalize().with_context(|| format!("writing {}", path.display()))?
+    } else {
+        path.to_owned()
+    };
+    let keep_access = |file: &File| {
+        if exists { copy_access(&path, file).context("keeping its owner and its permissions") } else { Ok(()) }
+    };
+    let check = || {
+        ensure!(exists || !path.exists(), "another process has just created it");
+        Ok(())
+    };
+    file::replace(&path, text, keep_access, check)
 }

@@ -1,12 +1,13 @@
 //! `rowhouse certificate`: creates a self-signed certificate and its private key.
 
+use crate::file::write_new;
 use anyhow::{Context, ensure};
 use clap::Args;
-use platform::files::{make_readable, private_file};
+use platform::files::make_readable;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::ServerName;
-use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -60,11 +61,12 @@ pub(crate) fn run(args: CertificateArgs) -> anyhow::Result<String> {
     check_hosts(&hosts)?;
     let names: Vec<String> = LOCAL_NAMES.into_iter().map(str::to_owned).chain(hosts).collect();
     let made = make(&names, SystemTime::now(), DAY.saturating_mul(days))?;
-    write_new(&key, &made.key, false)?;
-    write_new(&cert, &made.certificate, true).inspect_err(|_| {
+    write_new(&key, &made.key, |_| Ok(())).with_context(|| format!("writing {}", key.display()))?;
+    let written = write_new(&cert, &made.certificate, open_to_all).inspect_err(|_| {
         // The key is useless without the certificate.
         let _ = std::fs::remove_file(&key);
-    })?;
+    });
+    written.with_context(|| format!("writing {}", cert.display()))?;
     let (cert, key) = (cert.display(), key.display());
     Ok(format!(
         "certificate: {cert}, for {}, valid for {days} days\nprivate key: {key}\nserver: rowhouse serve --tls-cert {cert} \
@@ -104,23 +106,7 @@ pub(crate) fn make(names: &[String], now: SystemTime, valid: Duration) -> anyhow
     Ok(GeneratedCertificate { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-fn write_new(path: &Path, text: &str, is_public: bool) -> anyhow::Result<()> {
-    let what = || format!("writing {}", path.display());
-    let mut file = private_file().write(true).create_new(true).open(path).with_context(what)?;
-    if is_public {
-        make_readable(&file).with_context(what)?;
-    }
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(what)
-}
-
-/// Writes a file, and replaces one with this name. After a crash, the path has either the old or the new content.
-pub(crate) fn replace(path: &Path, text: &str, is_public: bool) -> anyhow::Result<()> {
-    let what = || format!("writing {}", path.display());
-    let new = path.with_extension("new");
-    match std::fs::remove_file(&new) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error).with_context(what),
-        _ => {}
-    }
-    write_new(&new, text, is_public)?;
-    std::fs::rename(&new, path).with_context(what)
+/// Lets all users of the machine read a new certificate, in which nothing is secret.
+pub(crate) fn open_to_all(certificate: &File) -> anyhow::Result<()> {
+    Ok(make_readable(certificate)?)
 }

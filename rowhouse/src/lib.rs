@@ -8,6 +8,7 @@ mod azurite;
 mod certificate;
 pub mod cli;
 pub mod config;
+mod file;
 mod health;
 pub mod log;
 mod process;

@@ -4,6 +4,7 @@
 //! their contents may be replaced. The listener reloads them like other certificates.
 
 use crate::certificate::{self, LOCAL_NAMES};
+use crate::file;
 use anyhow::{Context, ensure};
 use platform::files::private_folder;
 use rustls::client::WebPkiServerVerifier;
@@ -87,8 +88,8 @@ impl SelfSigned {
                 .with_context(|| format!("creating {}", folder.display()))?;
         }
         let made = certificate::make(&self.names, now, VALIDITY)?;
-        certificate::replace(&self.key, &made.key, false)?;
-        certificate::replace(&self.certificate, &made.certificate, true)?;
+        file::replace(&self.key, &made.key, |_| Ok(()), || Ok(()))?;
+        file::replace(&self.certificate, &made.certificate, certificate::open_to_all, || Ok(()))?;
         Ok(true)
     }
 
