@@ -9,9 +9,6 @@ differ, with the reasons. A listed run without a difference is also a failure, s
 """
 
 import base64
-import email.utils
-import hashlib
-import hmac
 import http.client
 import json
 import pathlib
@@ -25,11 +22,16 @@ import yaml
 import sources
 from expected import RECORDINGS
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+
+from wire import now_text, signature, string_to_sign  # noqa: E402
+
 VERSIONS = ("12.0.0", "12.2.0")
 
 # The account of the vendor's emulator.
 ACCOUNT = "localhost"
-KEY = base64.b64decode("C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==")
+KEY = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
+WRONG_KEY = base64.b64encode(b"0" * 64).decode()
 
 RECORDED_HOST = re.compile(r"https?://\w+(?:-secondary)?\.table\.(?:cosmos\.azure\.com|core\.windows\.net)(?::443)?")
 ETAG = re.compile(r"""W/\\?"datetime'[^']*'\\?\"""")
@@ -96,14 +98,10 @@ class Server:
     def send(self, method, target, headers, body, key=KEY):
         """Signs and sends a request. Returns the status, the headers and the body of the response."""
         headers = dict(headers)
-        path, _, query = target.partition("?")
-        if "sig=" not in query:
-            headers["x-ms-date"] = email.utils.formatdate(usegmt=True)
-            resource = f"/{ACCOUNT}{path}"
-            if component := re.search(r"(?:^|&)comp=([^&]*)", query):
-                resource += f"?comp={component.group(1)}"
-            text = "\n".join([method, "", headers.get("content-type", ""), headers["x-ms-date"], resource])
-            headers["Authorization"] = f"SharedKey {ACCOUNT}:{signature(text, key)}"
+        if "sig=" not in target.partition("?")[2]:
+            headers["x-ms-date"] = now_text()
+            text = string_to_sign("SharedKey", ACCOUNT, method, target, headers)
+            headers["Authorization"] = f"SharedKey {ACCOUNT}:{signature(key, text)}"
         content = None if body is None else body.encode()
         self.connection.request(method, target, content, headers)
         response = self.connection.getresponse()
@@ -123,10 +121,6 @@ class Server:
             self.send("DELETE", f"/Tables('{table['TableName']}')", PLAIN, None)
 
 
-def signature(text, key=KEY):
-    return base64.b64encode(hmac.new(key, text.encode(), hashlib.sha256).digest()).decode()
-
-
 def sign_again(query):
     """Returns a query with a valid table signature: the recorder removed the original one."""
     fields = dict(urllib.parse.parse_qsl(query, keep_blank_values=True))
@@ -135,7 +129,7 @@ def sign_again(query):
             fields[name] = time
     order = ["sp", "st", "se", "", "si", "sip", "spr", "sv", "spk", "srk", "epk", "erk"]
     values = [fields.get(name, "") if name else f"/table/{ACCOUNT}/{fields['tn'].lower()}" for name in order]
-    fields["sig"] = signature("\n".join(values))
+    fields["sig"] = signature(KEY, "\n".join(values))
     return urllib.parse.urlencode(fields)
 
 
@@ -171,7 +165,7 @@ class Run:
         if exchange.status == 429:
             return ["the service throttled the recorded run"]
         target, headers, body = self.request(exchange)
-        key = b"0" * 64 if exchange.status in (401, 403) else KEY
+        key = WRONG_KEY if exchange.status in (401, 403) else KEY
         status, received_headers, received = self.server.send(exchange.method, target, headers, body, key)
         self.learn(exchange, received_headers, received)
         if status != exchange.status:

@@ -55,7 +55,7 @@ function openJsonEditor(entity, save) {
  * @param {Entity} entity
  * @returns {Entity}
  */
-export function readEntityJson(text, entity) {
+function readEntityJson(text, entity) {
   /** @type {unknown} */
   let content;
   try {
